@@ -36,7 +36,7 @@ class CopyState:
         # Rows that have the first of several new columns without the later ones.
         between = [version for number, version in now.earlier_versions if number > self.definition.most_columns]
         versions = tuple(dict.fromkeys((*self.log_versions, *between, now.log_version)))
-        # Changes of a column that was dropped since may still wait, until all rows are read again.
+        # Changes of a column that was dropped since may be unapplied until all rows are read again.
         definition = replace(now, gone=self.definition.gone)
         return CopyState(target=self.target, definition=definition, log_versions=versions, rebuild=self.rebuild)
 

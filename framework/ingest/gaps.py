@@ -23,7 +23,7 @@ def gap_of(condition: str | None) -> str | None:
 
 
 def is_table_gap(condition: str | None) -> bool:
-    """Whether a condition says that the log lacks changes of one table."""
+    """Whether a condition means that the log lacks changes of one table."""
     return condition in _TABLE_GAPS or any(condition in each.table_gaps for each in every_facts())
 
 

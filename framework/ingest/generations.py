@@ -78,7 +78,7 @@ def begin_generations(
     Args:
         gateways: the gateways.
         storage: the pipeline's storage.
-        clock: says when checkpoints begin.
+        clock: the time at which checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
         reader: the storage with its identity, which reads the logs from now on.
         unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.

@@ -70,8 +70,8 @@ class TableState:
         is_missed: whether changes may be staged in a form that does not fit the copy, because an update did not have
             the table among its tables, or the table has another copy now. Reset when a new generation begins.
         staged: how its changes are staged; None before an update could copy it.
-        identity: what identifies the source table of the newest generation in its database, so that a replacement with
-            the same name is detected. Empty before an update could copy it.
+        identity: identifies the source table of the newest generation in its database, so that a replacement with the
+            same name is detected. Empty before an update could copy it.
         continuity: the continuity of the table in the last update that could copy it, as text of the dialect; empty
             before.
         named_continuity: the continuity up to which the error of the last update names the rows that came or went;
@@ -174,7 +174,7 @@ class Request:
     """A request of an operator for a table or a whole gateway.
 
     Args:
-        mode: what to run.
+        mode: which of snapshot and changes to run.
         generation: the requested generation of the snapshot; for a gateway, the requested generation of the log.
         where: a condition at the source that selects the rows to read again; None for all.
         accepted: the continuity of the table up to which `where` selects the rows that came or went without an entry in

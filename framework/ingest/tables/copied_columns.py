@@ -38,7 +38,7 @@ def key_columns(dialect: Dialect, source: SourceTable, given: tuple[str, ...]) -
 
     Raises:
         UserError: INGESTION_WITHOUT_KEY, INGESTION_KEY_NOT_IN_LOG or INGESTION_KEY_OF_NAMES, with the statement that
-            mends it.
+            fixes it.
     """
     if given and {*given} == {*source.key}:
         return _lasting(dialect, source, given)

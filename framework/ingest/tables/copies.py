@@ -46,7 +46,7 @@ class Copy:
         read_columns: the columns that are read: the columns of the copy; with a row filter, all columns.
         schema: DDL of `read_columns`.
         configuration: how it is copied.
-        identity: what identifies the table in its database.
+        identity: identifies the table in its database.
         continuity: distinguishes the table and its part of the log from replacements of the same name, as text of the
             dialect.
         is_logged: whether the log has its changes now.
@@ -109,7 +109,7 @@ class CopyFinder:
         spec: the ingestion.
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
-        known: what earlier updates know of the table of a copy, by its `key`; None if a new snapshot is requested.
+        known: the recorded facts about the table of a copy, by its `key`; None if a new snapshot is requested.
         recorded: the keys of the copies of a table in the last update.
         listed: the tables of a source schema in the last update that match an object.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.

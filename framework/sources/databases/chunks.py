@@ -107,7 +107,7 @@ class Chunk:
 
     Args:
         number: 1 for the first chunk of the snapshot.
-        kind: what the bounds are.
+        kind: the kind of the bounds.
         lower: exclusive; None if the chunk is open below.
         upper: inclusive; None if the chunk is open above.
     """
@@ -123,7 +123,7 @@ class SnapshotOffset:
     """The end of a planned batch of chunks.
 
     Args:
-        basis: what the plan depends on.
+        basis: the facts that the plan depends on.
         chunks_planned: number of chunks from the first one to the end of this batch.
         rows_planned: estimate of their rows.
         upper_bounds: upper bounds of the bounded chunks of this batch, ascending.

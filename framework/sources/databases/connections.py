@@ -192,7 +192,7 @@ def has_password(uri: str) -> bool:
 
 
 def read_uris(path: Path) -> tuple[str, ...]:
-    """Return the connection strings of a `connections.yml`; those of invalid entries are left out.
+    """Return the connection strings of a `connections.yml`, without invalid entries.
 
     Raises:
         UserError: DATABASE_CONNECTIONS_UNREADABLE or DATABASE_CONNECTIONS_INVALID.

@@ -121,12 +121,12 @@ class Dialect(Protocol):
 
     @property
     def snapshot_options(self) -> tuple[str, ...]:
-        """The names of the additional options of its snapshots, beside the options of every dialect."""
+        """The names of the options of its snapshots, in addition to the options of every dialect."""
         ...
 
     @property
     def changes_options(self) -> tuple[str, ...]:
-        """The names of the additional options of its streams of changes, beside the options of every dialect."""
+        """The names of the options of its streams of changes, in addition to the options of every dialect."""
         ...
 
     def open(

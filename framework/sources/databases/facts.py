@@ -69,7 +69,7 @@ class DialectFacts:
         gap_ends: the gaps that a new position should not end, by their conditions.
         log_in_use: the condition of a log that another reader reads, if it allows one reader only; empty without such
             a log.
-        table_gaps: the conditions of tables whose log lacks changes, beside the conditions of every dialect.
+        table_gaps: the conditions of tables whose log lacks changes, in addition to the conditions of every dialect.
         retryable: the conditions under which a retry may succeed without any other change.
     """
 

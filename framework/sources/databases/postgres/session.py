@@ -56,19 +56,19 @@ _HIDE_PATH = (
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) FROM "
     f"pg_catalog.set_config('{USER_PATH}', pg_catalog.current_setting('search_path'), false)"
 )
-# The log has the text of a value as chunks have it, in which names of tables depend on the path (`search_path_sql`).
+# The log and the chunks have the same text of a value; names of tables in it depend on the path (`search_path_sql`).
 _CATALOG_FIRST = (
     "SELECT pg_catalog.set_config('search_path', "
     "pg_catalog.rtrim(pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), ', '), false)"
 )
-# A role may have limits for people, which would end our session in the middle of a snapshot or between two batches.
+# A role may have limits meant for interactive use, which would end our session during a snapshot or between batches.
 _DEFAULT_SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
-# A server below 17 would refuse the connection for it, and before there is one its version is unknown.
+# A server below 17 would refuse a connection with this setting, and its version is unknown before connecting.
 _TRANSACTION_TIMEOUT = "transaction_timeout"
 _WITH_TRANSACTION_TIMEOUT = 170_000
 _UNCHECKED = "SQL_ASCII"
@@ -85,7 +85,7 @@ _DEFAULT_PARAMETERS = {
 
 
 def connection_parameters(connection: Connection, *, read_only: bool = True) -> dict[str, str]:
-    """Return libpq's parameters: those of the URI, and the settings of a session.
+    """Return libpq's parameters: the parameters of the URI, and the settings of a session.
 
     The URI takes precedence over the defaults (application name, timeouts, keepalives), not over the settings that
     decide the text of values.
@@ -163,7 +163,7 @@ class OpenConnections:
         with self._lock:
             ended = [each for each in self._open if not each[0].closed]
             reading = list(self._reading)
-        # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
+        # A cancel opens a connection of its own, which hangs like any other if the server is down.
         for each in ended:
             Thread(target=_end, args=each, name="end of a connection", daemon=True).start()
         for one in reading:

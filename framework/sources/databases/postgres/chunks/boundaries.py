@@ -111,7 +111,7 @@ class BoundaryWalker:
         least_rows: fewest rows of a chunk by key, however wide.
         limits: of a statement.
         relation: the oid that the table must have; 0 for any.
-        membership: what identifies its membership of the publication, for the plan.
+        membership: the id of its membership of the publication, for the plan.
         position: the position of its slot, for the plan.
         seeded_rows: fewest rows of a table whose histogram is used.
     """

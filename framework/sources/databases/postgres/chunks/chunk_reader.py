@@ -137,7 +137,7 @@ class ChunkReader:
     ) -> StagedFile:
         """Read a chunk into a new file of an existing folder.
 
-        Each call writes a file of its own; `staged_files` says why no row is visible twice.
+        Each call writes a file of its own; the module `staging.files` explains why no row is visible twice.
 
         Args:
             chunk: what to read.

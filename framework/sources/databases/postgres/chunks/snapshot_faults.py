@@ -1,4 +1,4 @@
-"""Errors that are specific to a snapshot in chunks, beside the errors of any database connection."""
+"""Errors that are specific to a snapshot in chunks, in addition to the errors of any database connection."""
 
 from __future__ import annotations
 

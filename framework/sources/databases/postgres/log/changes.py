@@ -243,13 +243,13 @@ class ChangeEncoder:
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
             return
-        # Without an old row, the replica identity did not change; the key may have changed if it is no part of that.
+        # Without an old row, no column of the replica identity changed; a key outside of it may have changed.
         if encoder.lacks_key(old) if old is not None else not encoder.logs_key:
             self._add_unreadable(encoder, encoder.key_fault())
             return
         if old is not None:
-            # A value that was left out is not NULL, and the old row has NULL in the columns that it lacks. Which these
-            # are is not in the relation: it has the replica identity of the table, and the row that of its partition.
+            # A value that was left out is not NULL, while the old row has NULL in the columns that it lacks. The
+            # relation does not show these columns: it has the replica identity of the table, not of the partition.
             values = zip(old, new, strict=True)
             new = [before if after is OMITTED and before is not None else after for before, after in values]
             if encoder.moves(old, new):

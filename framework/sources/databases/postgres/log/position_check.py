@@ -112,7 +112,7 @@ def check_position(session: Session, stored: StoredPosition) -> Gap | None:
         stored: the position.
 
     Raises:
-        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+        SourceError: DATABASE_UNREACHABLE and other errors of the connection.
     """
     with named_errors(session.connection), session.raw.cursor() as cursor:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
@@ -145,7 +145,7 @@ def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
         stored: the position; it has no other gap.
 
     Raises:
-        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+        SourceError: DATABASE_UNREACHABLE and other errors of the connection.
     """
     if stored.last is None:
         return None
