@@ -163,7 +163,7 @@ class ChangeEncoder:
             the change.
         partitions: oids of partitions with the names of their tables. The log shows partitions as separate tables while
             the publication lacks `publish_via_partition_root`.
-        watch: is told the partitions in the log; none if omitted.
+        watch: records the partitions in the log; none if omitted.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class LogReader:
         generation: of the rows.
         tables: oids of tables with their names, see `ChangeEncoder`.
         partitions: oids of partitions with the names of their tables.
-        watch: is told the partitions in the log; a change through a partition that no longer exists is unreadable.
+        watch: records the partitions in the log; a change through a partition that no longer exists is unreadable.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
         clock: for waiting.
