@@ -1,9 +1,9 @@
-"""Snapshots that replace an earlier one: when all rows that they did not confirm can be deleted, and which these are.
+"""Snapshots that replace an earlier one: which rows they did not confirm, and when these rows can be deleted.
 
-A row of an older generation that the complete snapshot did not contain is gone at the source, once the changes up to
-the start of the generation are applied: until then, a change that comes late could bring it back. So three things are
-read from checkpoints, without Spark: the snapshot is read to its end, the staged changes have passed the position, and
-(by the caller) the change flow of the table has applied them.
+A row of an older generation that is missing from the complete snapshot was deleted at the source. It can be deleted in
+the copy once the changes up to the start of the generation are applied: before, a late change could insert it again. So
+three facts are read from checkpoints, without Spark: the snapshot is read to its end, the staged changes have passed
+the position, and (by the caller) the change flow of the table has applied them.
 """
 
 from __future__ import annotations
@@ -42,25 +42,26 @@ _KINDS = (
     (re.compile(r"smallint|integer|bigint"), re.compile(r"-?\d{1,18}")),
     (re.compile(r"date"), re.compile(r"'\d{4}-\d\d-\d\d'")),
 )
-"""Types of columns, with the literals of which every comparison is the same."""
+"""Column types, with the literals that compare alike in Spark and in the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A snapshot that replaces an earlier one, and is not complete.
+    """An incomplete snapshot that replaces an earlier one.
 
-    Its unconfirmed rows can be deleted when it is read, and the change flow has applied what is staged at its position.
+    Rows that it did not confirm can be deleted once it is read to its end and the change flow has applied the changes
+    that are staged up to its position.
 
     Args:
         gateway: the gateway.
         table: the table.
         generation: the generation of the snapshot.
-        identity: what identifies the source table, see `TableState`.
-        where: the condition in Spark SQL that selects at least the rows of the snapshot; None for all rows.
+        identity: identifies the source table, see `TableState`.
+        where: a condition in Spark SQL that selects at least the rows of the snapshot; None for all rows.
         checkpoint: number of the checkpoint generation of the snapshot flow.
         is_read: whether the snapshot is read to its end.
         is_staged: whether the staged changes have passed the position of the generation.
-        text_columns: the columns that the copy has as text, or as arrays of texts.
+        text_columns: the columns that the copy stores as text, or as arrays of texts.
     """
 
     gateway: IngestedGateway
@@ -94,9 +95,9 @@ class Confirmation:
 
 
 def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: QualifiedName) -> bool:
-    """Return whether a flow reads a snapshot that replaces an earlier one: it is complete when it is confirmed.
+    """Return whether a flow reads a snapshot that replaces an earlier one, so that it is complete once confirmed.
 
-    One into an empty copy has nothing to confirm.
+    A snapshot into an empty copy has nothing to confirm.
     """
     return any(
         each.table.snapshot_flow == flow and each.current is not None and not each.current.is_rebuild
@@ -106,10 +107,10 @@ def is_awaited(gateways: Sequence[IngestedGateway], storage: Storage, flow: Qual
 
 
 def snapshot_filter(state: TableState, storage: Storage) -> str | None:
-    """Return the condition that selects the rows of the snapshot that a table reads now; None for all rows.
+    """Return the condition that selects the rows of the current snapshot of a table; None for all rows.
 
-    The condition of a generation is for its own checkpoint. A later one, and that of a rebuild, reads all rows, because
-    the rows that the condition leaves out are not in the table then.
+    The condition of a generation applies to its own checkpoint only. A later checkpoint, or the checkpoint of a
+    rebuild, reads all rows: its copy does not have the rows that the condition leaves out.
     """
     wanted = state.current
     if wanted is None or wanted.where is None:
@@ -120,9 +121,9 @@ def snapshot_filter(state: TableState, storage: Storage) -> str | None:
 
 
 def pending_request(storage: Storage, gateway: str, source: str) -> Request | None:
-    """Return what was asked for if it is a snapshot of a source table that has not begun; None without one.
+    """Return the request for a snapshot of a source table that has not begun; None without one.
 
-    Also one that was asked for while the table was not declared, or the copy of another name.
+    This includes a request that was made while the table was not declared, or had a copy of another name.
     """
     store = GatewayStore(storage)
     state = store.read(gateway)
@@ -136,14 +137,14 @@ def pending_request(storage: Storage, gateway: str, source: str) -> Request | No
 
 
 def is_pending(storage: Storage, gateway: str, source: str) -> bool:
-    """Return whether a snapshot of a source table was asked for that has not begun."""
+    """Return whether a snapshot of a source table is requested and has not begun."""
     return pending_request(storage, gateway, source) is not None
 
 
 def has_rows(storage: Storage, target: QualifiedName) -> bool:
     """Return whether a flow of a copy has planned a batch, so that the copy may have rows.
 
-    Those of an earlier snapshot are in the copy, too, until a later one has replaced them.
+    Rows of an earlier snapshot count: they stay in the copy until a later snapshot has replaced them.
     """
     generations = GenerationStore(storage)
     return any(
@@ -164,17 +165,17 @@ def _has_batch(storage: Storage, checkpoint: str) -> bool:
 
 
 def has_changes(storage: Storage, changes: QualifiedName) -> bool:
-    """Return whether changes may be staged that no copy has yet."""
+    """Return whether changes may be staged that no copy has applied yet."""
     return _has_planned(storage, changes, changes)
 
 
 def is_rebuild_open(storage: Storage, copy: CopyState) -> bool:
-    """Return whether a copy must begin empty, and has not done so."""
+    """Return whether a copy must begin empty and has not yet."""
     return _is_before(copy.rebuild, GenerationStore(storage).current(copy.target, snapshot_flow_name(copy.target)))
 
 
 def awaits_rebuild(storage: Storage, copy: CopyState) -> bool:
-    """Return whether a copy must begin empty, and no rebuild does it yet."""
+    """Return whether a copy must begin empty and no rebuild of it runs yet."""
     building = GenerationStore(storage).building(copy.target, snapshot_flow_name(copy.target))
     return is_rebuild_open(storage, copy) and _is_before(copy.rebuild, building)
 
@@ -184,7 +185,7 @@ def _is_before(number: int, generation: Generation | None) -> bool:
 
 
 def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) -> Iterator[Confirmation]:
-    """Yield the snapshots that replace an earlier one, and are not complete."""
+    """Yield the incomplete snapshots that replace an earlier one."""
     generations = GenerationStore(storage)
     for gateway in gateways:
         state = GatewayStore(storage).read(gateway.name)
@@ -212,9 +213,9 @@ def open_confirmations(gateways: Sequence[IngestedGateway], storage: Storage) ->
 
 
 def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | None:
-    """Return the generation of the log, and the position in it up to which changes are staged; None before.
+    """Return the generation of the log and its position up to which changes are staged; None before the first change.
 
-    None also for a damaged offset, with which the flow of the changes fails.
+    A damaged offset also gives None: the flow of the changes fails with it.
     """
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
@@ -240,7 +241,7 @@ def _tables(gateway: IngestedGateway, storage: Storage) -> Iterator[TableState]:
 def _is_read(table: IngestedTable, number: int, storage: Storage) -> bool:
     """Return whether a checkpoint generation of a snapshot flow is read to its end."""
     progress = read_progress(storage, GenerationStore(storage).path(table.target, table.snapshot_flow, number))
-    with suppress(SourceError):  # of a damaged offset, with which the flow fails
+    with suppress(SourceError):  # a damaged offset; the flow fails with it
         offsets = [read_offset(offset) for offset in progress.sources]
         return progress.is_settled and bool(offsets) and all(each is not None and each.finished for each in offsets)
     return False
@@ -249,10 +250,10 @@ def _is_read(table: IngestedTable, number: int, storage: Storage) -> bool:
 def condition_in_spark(where: str, definition: CopyDefinition | None) -> str:
     """Return a condition in Spark SQL for at least the rows of a copy that a condition of the database selects.
 
-    Both dialects give many texts another meaning: `"a" = 'x'`, `id / 10 = 2`, `flag = 'on'`, and any comparison of
-    decimals (Spark rounds what has more than 38 digits), of texts (the collation may find two of them equal) or of
-    times with a zone. So only comparisons of whole numbers and dates with literals of their type are taken. Any other
-    condition gives `true`.
+    Many texts mean different things in the two dialects: `"a" = 'x'`, `id / 10 = 2`, `flag = 'on'`, and any comparison
+    of decimals (Spark rounds values of more than 38 digits), of texts (a collation may treat two of them as equal) or
+    of times with a zone. So only comparisons of whole numbers and dates with literals of their type are translated. Any
+    other condition becomes `true`.
 
     Args:
         where: a condition that the database accepts.

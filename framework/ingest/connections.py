@@ -36,12 +36,12 @@ def gateway_dialect(gateway: IngestedGateway) -> Dialect:
 
 
 def gateway_facts(gateway: IngestedGateway) -> DialectFacts:
-    """Return what the dialect of a gateway supplies as data, also if its connection is not defined any more."""
+    """Return the constant facts of the dialect of a gateway, even if its connection is no longer defined."""
     return facts_of(gateway.scheme)
 
 
 def gateway_log(gateway: IngestedGateway) -> LogName:
-    """Return what a gateway is called in the log of its database."""
+    """Return the names of a gateway in the log of its database."""
     return LogName(position=gateway.position_name, tables=gateway.table_list)
 
 

@@ -14,14 +14,14 @@ from framework.ingest.names import name_json, name_of_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyState:
-    """A copy, by its name: its source may change in the code.
+    """How the rows of a copy were made, by the name of the copy: its source may change in the code.
 
     Args:
         target: the copy.
         definition: how its rows are made.
-        log_versions: the versions of the columns in the log whose changes have such rows.
-        rebuild: number of the checkpoint generation of the snapshot flow with which the copy begins empty; 0 if rows of
-            another definition never had to leave it.
+        log_versions: the versions of the columns in the log whose changes fit the definition.
+        rebuild: number of the checkpoint generation of the snapshot flow that begins with an empty copy; 0 if rows of
+            another definition never had to be removed.
     """
 
     target: QualifiedName
@@ -30,13 +30,13 @@ class CopyState:
     rebuild: int = 0
 
     def followed_by(self, now: CopyDefinition) -> CopyState | None:
-        """Return the state in which rows of a later definition stay beside the present ones; None if they can't."""
+        """Return the state that adds rows of a later definition to the present rows; None if they can't be mixed."""
         if drift_error(self.definition, now) is not None:
             return None
         # Rows that have the first of several new columns without the later ones.
         between = [version for number, version in now.earlier_versions if number > self.definition.most_columns]
         versions = tuple(dict.fromkeys((*self.log_versions, *between, now.log_version)))
-        # Changes of a column that was dropped since may still wait, until all rows are read again.
+        # Changes of a column that was dropped since may be unapplied until all rows are read again.
         definition = replace(now, gone=self.definition.gone)
         return CopyState(target=self.target, definition=definition, log_versions=versions, rebuild=self.rebuild)
 
@@ -58,7 +58,7 @@ def new_copy(target: QualifiedName, definition: CopyDefinition, *, rebuild: int 
 
 
 def copy_of_json(value: Mapping[str, Any]) -> CopyState:
-    """Return the state of its JSON."""
+    """Return the state from its JSON."""
     given = value["definition"]
     columns = tuple(
         CopiedColumn(**{**each, "labels": tuple(each["labels"]), "fields": tuple(each["fields"])})
@@ -81,7 +81,7 @@ def copy_of_json(value: Mapping[str, Any]) -> CopyState:
 
 
 def staged_of_json(value: Mapping[str, Any] | None) -> StagedForm | None:
-    """Return how changes are staged, of its JSON."""
+    """Return how changes are staged, from its JSON."""
     if value is None:
         return None
     return StagedForm(

@@ -1,4 +1,4 @@
-"""The tables of a gateway that the modules declare now, beside those that are recorded."""
+"""Merges the tables that the pipeline code declares into the recorded state of a gateway."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def refreshed(
 ) -> GatewayState:
     """Return the state with the tables that are declared now.
 
-    Changes that an update stages without a table among the declared ones have none of its names, keys and columns. So
-    have those of a table that is a copy of another name meanwhile. Those that are staged for another copy have another
-    form, unless its key, text columns and SCD type are the same. The table is marked as missed.
+    A table is marked as missed if changes may have been staged in a form that does not fit its copy: changes lack the
+    names, keys and columns of the table while it is not declared, and while its copy has another name. Changes that are
+    staged for another copy have another form, unless the key, the text columns and the SCD type are the same.
 
     Args:
         state: the recorded state; None before the first update.
-        gateway: the gateway with the tables of now.
+        gateway: the gateway with its present tables.
         next_checkpoint: returns the number of the next checkpoint generation of a table's snapshot flow.
     """
     base = state or GatewayState(gateway=gateway)
@@ -39,7 +39,7 @@ def refreshed(
         before = known.pop(table.key, None)
         declared = replace(table, definition=None)
         if before is None:
-            # Changes that were staged for another copy of the table are older than the rows of this one.
+            # Changes that were staged for another copy of the table are older than the rows of this copy.
             is_missed = table.source in staged_before
             tables.append(TableState(table=declared, staged=_staged(table, forms), is_missed=is_missed))
             continue
@@ -57,12 +57,12 @@ def refreshed(
 
 
 def reads_altered(table: TableState, before: CopyDefinition, now: CopyDefinition) -> bool:
-    """Return whether the snapshot with which a missed table begins replaces its rows, whose columns may have changed.
+    """Return whether the first snapshot of a missed table may replace its rows although columns may have changed.
 
-    Not if the code makes the rows in another way, or if a history would begin again: an operator decides this.
+    It may not if the change comes from the code, or if a history would begin again: an operator decides these cases.
 
     Args:
-        table: what is recorded of the table.
+        table: the recorded state of the table.
         before: how the rows of its copy were made.
         now: how they are made now.
     """
@@ -74,7 +74,7 @@ def reads_altered(table: TableState, before: CopyDefinition, now: CopyDefinition
 
 
 def _each_once(tables: Sequence[IngestedTable], known: Mapping[str, TableState]) -> tuple[IngestedTable, ...]:
-    """Return the tables, one that is declared twice with the copy that it had, if it is one of both."""
+    """Return each table once; of a table that is declared twice, prefer the recorded copy if it is one of the two."""
     found: dict[str, IngestedTable] = {}
     for table in tables:
         before = known.get(table.key)
@@ -84,10 +84,10 @@ def _each_once(tables: Sequence[IngestedTable], known: Mapping[str, TableState])
 
 
 def staged_for_copies(state: GatewayState) -> GatewayState:
-    """Return the state in which changes are staged for the recorded rows of the copies, which may be new ones.
+    """Return the state in which changes are staged in the form of the recorded rows of the copies.
 
-    Those of a table with a fault are staged as before. The copies of one table can follow changes of the same key and
-    text columns only: if one of them has others now, the other one is missed.
+    Changes of a table with an error are staged as before. All copies of a table follow the same staged changes, so they
+    need the same key and text columns: if one copy begins with other columns, the other copy is missed.
     """
     forms = _forms(state)
     found = [
@@ -101,7 +101,7 @@ def staged_for_copies(state: GatewayState) -> GatewayState:
 
 
 def _as_staged(table: TableState, form: StagedForm | None) -> TableState:
-    """Return the state of a table whose changes are staged in the form that another copy of it has begun."""
+    """Return the state of a table whose changes are staged in the new form of another copy of the same table."""
     if form is None or table.staged is None or not table.is_declared:
         return table
     wanted = replace(form, is_history=table.staged.is_history)
@@ -109,9 +109,9 @@ def _as_staged(table: TableState, form: StagedForm | None) -> TableState:
 
 
 def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> None:
-    """Remove the records of copies that another ingestion makes now, so that the one before does not go on with them.
+    """Remove the records of copies that another ingestion makes now, so that the former ingestion does not resume them.
 
-    A crash before it: the next update does it, and no flow has run with the new record.
+    After a crash before this step the next update does it; no flow has run with the new record.
     """
     declared = {gateway.name: {each.target for each in gateway.tables} for gateway in gateways}
     states = store.read_all()
@@ -126,12 +126,12 @@ def forget_moved(gateways: Sequence[IngestedGateway], store: GatewayStore) -> No
 
 
 def record_undeclared(names: Collection[str], store: GatewayStore) -> None:
-    """Record of each gateway that the modules do not declare now, such as one that has another name, that it is none.
+    """Record each gateway that the pipeline code no longer declares, for example after a rename, as undeclared.
 
-    Its state stays: the copies that another ingestion does not make are still those of its tables.
+    Its state is kept: copies that no other ingestion makes still belong to its tables.
 
     Args:
-        names: the declared ones, also those whose databases can't be read now.
+        names: the declared gateways, including gateways whose databases can't be read now.
         store: the states.
     """
     for state in store.read_all():
@@ -142,22 +142,22 @@ def record_undeclared(names: Collection[str], store: GatewayStore) -> None:
 def _staged(
     table: IngestedTable, forms: Mapping[tuple[str, QualifiedName], StagedForm], before: StagedForm | None = None
 ) -> StagedForm | None:
-    """Return how changes are staged now: for the rows that the copy has, also if they have to be replaced."""
+    """Return how changes are staged now: in the form of the present rows of the copy, even if they will be replaced."""
     if table.definition is None:  # it can't be copied now
         return before
     return forms.get((table.source, table.target), table.definition.staged)
 
 
 def _forms(state: GatewayState) -> dict[tuple[str, QualifiedName], StagedForm]:
-    """Return how changes are staged that the recorded rows of copies follow, by source table and copy."""
+    """Return the form of staged changes that fits the recorded rows of each copy, by source table and copy."""
     return {(each.definition.source, each.target): each.definition.staged for each in state.copies}
 
 
 def _in_another_copy(generations: tuple[SnapshotGeneration, ...], checkpoint: int) -> tuple[SnapshotGeneration, ...]:
-    """Return the generations of a table whose copy has another name: all rows are read into it.
+    """Return the generations of a table whose copy was renamed, so that all rows are read into the new copy.
 
-    The other copy has no rows yet, or those of the time when it had the name before. So it begins a checkpoint of its
-    own, and needs no empty table; the changes before a rebuild are still passed over.
+    The new copy has no rows, or rows from an earlier time under this name. So it begins a checkpoint of its own and
+    needs no empty table; changes before a rebuild are still skipped.
     """
     whole = [
         replace(each, where=None, is_rebuild=False, skips_earlier=each.skips_earlier or each.is_rebuild)

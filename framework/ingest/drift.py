@@ -1,8 +1,9 @@
-"""Differences between the definition that the rows of a copy were made with, and the present one.
+"""Compares the definition with which the rows of a copy were made to the present definition.
 
-Rows that did not change have no event in the log, so after most differences the copy would mix rows of both. The log
-has the name and the type of a column only. The catalog has more: the number of a column, which no other column of the
-table gets, a stamp that changes when it is altered, and the file of the table, which changes when rows are rewritten.
+Unchanged rows have no event in the log, so after most differences a copy would mix rows of both definitions. The log
+has only the name and the type of a column. The catalog has more: the number of a column, which is never reused in its
+table, a stamp that changes when the column is altered, and the file of the table, which changes when rows are
+rewritten.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _NUMBER = "number"
 """The metadata with the number of a column."""
 
 _ALIKE = (re.compile(r"text|character varying(\(\d+\))?|(.+\.)?citext"), re.compile(r"bit( varying)?(\(\d+\))?"))
-"""Types of the source that print a value alike. A change of an array's type rewrites the rows."""
+"""Types of the source that print a value the same way. A change of an array's type rewrites the rows."""
 
 
 def drift_error(before: CopyDefinition, now: CopyDefinition) -> UserError | None:
-    """Return why rows of the earlier definition can't stay beside rows of the present one; None if they can.
+    """Return the error if rows of the earlier definition can't stay next to rows of the present one; None if they can.
 
     Returns:
         INGESTION_TABLE_REDEFINED if the code changed, INGESTION_COLUMNS_CHANGED if the source did.
@@ -40,9 +41,10 @@ def drift_error(before: CopyDefinition, now: CopyDefinition) -> UserError | None
 
 
 def is_replaceable(before: CopyDefinition, now: CopyDefinition) -> bool:
-    """Return whether a snapshot of all rows can replace rows in the copy itself; else the copy must begin empty.
+    """Return whether a snapshot of all rows can replace the rows of a copy in place; else the copy must begin empty.
 
-    Its table may gain columns. A column that is gone would keep its values, and one of another type has no place.
+    The table of the copy may gain columns. A dropped column would keep its old values, and a column of another type
+    can't be stored.
     """
     return (
         (before.gateway, before.source, before.scd_type) == (now.gateway, now.source, now.scd_type)
@@ -87,7 +89,7 @@ def _alterations(before: CopyDefinition, now: CopyDefinition) -> Iterator[str]:
             yield f"`{name}` is another column of the same name" if name in present else f"`{name}` is gone"
         else:
             yield from _column_alterations(column, present[name], is_rewritten=is_rewritten)
-    # The log has no number of a column, so its changes may be those of a column that is gone and had the same name.
+    # The log has no column numbers, so its changes may belong to a dropped column of the same name.
     is_unclear = not {*now.gone} <= {*before.gone}
     for column in (present[each.name] for each in change.added if each.name not in known):
         is_new = column.number > before.most_columns
@@ -122,7 +124,7 @@ def _column_alterations(before: CopiedColumn, now: CopiedColumn, *, is_rewritten
 
 
 def _prints_alike(before: CopiedColumn, now: CopiedColumn) -> bool:
-    """Whether a value that was not rewritten has the same text in both types."""
+    """Whether a value that is not rewritten has the same text in both types."""
     if before.type_id in (0, now.type_id):
         return True
     return any(all(kind.fullmatch(each.source_type) for each in (before, now)) for kind in _ALIKE)

@@ -1,4 +1,4 @@
-"""Gaps: conditions that say that the log lacks changes, of a whole gateway or of one table, and how each ends."""
+"""Gaps: conditions for a log that lacks changes of a whole gateway or of one table, and how each gap ends."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TABLE_GAPS = frozenset(
 
 
 def gap_of(condition: str | None) -> str | None:
-    """Return a condition if it is the gap of a gateway, else None."""
+    """Return a condition if it is a gap of a gateway, else None."""
     return condition if condition is not None and condition.startswith(_GAP) else None
 
 
 def is_table_gap(condition: str | None) -> bool:
-    """Whether a condition says that the log lacks changes of one table."""
+    """Whether a condition means that the log lacks changes of one table."""
     return condition in _TABLE_GAPS or any(condition in each.table_gaps for each in every_facts())
 
 
@@ -34,7 +34,7 @@ def is_lost(gap: str | None) -> bool:
 
 
 def way_out_of(gap: str | None, source: str, tables: str) -> str | None:
-    """Return the command, or the statement at the source, that ends a gap of a table; None if only the code can.
+    """Return the command or the statement at the source that ends a gap of a table; None if only a code change can.
 
     Args:
         gap: the condition of the gap.

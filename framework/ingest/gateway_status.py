@@ -20,16 +20,16 @@ class IngestedState(StrEnum):
     """Nothing of its snapshot is committed."""
     SNAPSHOT = "SNAPSHOT"
     CONFIRMING = "CONFIRMING"
-    """A snapshot that replaces an earlier one is read; rows that are gone are deleted when its changes are applied."""
+    """A snapshot that replaces an earlier one is read; deleted rows are removed when its changes are applied."""
     FOLLOWING = "FOLLOWING"
     """Its snapshot is complete, or was skipped: changes are applied."""
     RESYNC = "RESYNC"
-    """A new snapshot was asked for; the next update begins it."""
+    """A new snapshot is requested; the next update begins it."""
     PAUSED = "PAUSED"
     CANCELLED = "CANCELLED"
     """Its snapshot was cancelled; changes are applied."""
     GAP = "GAP"
-    """Its log does not have all changes from the stored position on, or has those of another table."""
+    """Its log lacks changes after the stored position, or has the changes of another table."""
     FAILED = "FAILED"
     """One of its flows failed in its last run."""
 
@@ -67,11 +67,11 @@ class TableStatus:
         state: its state.
         generation: number of its snapshot.
         snapshot: the progress of its snapshot.
-        lag_bytes: log of the source that is not staged; None if unknown. It includes the log of other tables.
-        lag_seconds: the longest time that a change may be unstaged; None if unknown.
+        lag_bytes: size of the log of the source that is not staged yet, other tables included; None if unknown.
+        lag_seconds: the longest time that a change may have waited to be staged; None if unknown.
         error: the condition of the last failure of one of its flows, or of its gap; None without one.
         way_out: the command, or the statement at the source, that ends its gap; None without one.
-        children: the tables that inherit from it, whose rows its copy does not have.
+        children: the tables that inherit from it; its copy does not have their rows.
     """
 
     source: str
@@ -93,16 +93,17 @@ class GatewayStatus:
     Args:
         name: name of the gateway.
         is_paused: whether it is paused.
-        position_noun: what the database calls the position that it keeps for the gateway; empty if it keeps none.
-        position_name: its name there.
-        log_status: what the database says of it; None if there is none, or no answer.
+        position_noun: the word of the database for the position that it keeps for the gateway; empty if it keeps none.
+        position_name: the name of this position in the database.
+        log_status: the status of this position in the database; None without a position or an answer.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
         is_lost: whether changes are missing because of the gap.
         way_out: the command, or the statement at the source, that ends the gap; None without one.
-        refused: the condition with which the last update did not get the new position that is asked for; else None.
+        refused: the condition why the last update did not get the new position that is still requested; else None.
         error: why the source gave no answer; None if it did.
-        waits: what it waits for at the source, each with the statement that ends it.
+        waits: the transactions, locks and readers at the source that it waits for, each with the statement that ends
+            the wait.
         tables: the tables.
     """
 

@@ -2,14 +2,14 @@
 
 The order of the durable effects, and why a crash after each is safe:
 
-1. The position of the new generation is read at the source (and with a new log, the old position is dropped and the
-   new one created). A crash: the request is still open. The next update does this again; nothing has used the position.
+1. The position of the new generation is read at the source. For a new log, the old position is dropped and a new one
+   created first. After a crash the request is still open: the next update repeats the step; nothing used the position.
 2. `gateway.json` records the position, together with the numbers of the checkpoint generations that belong to it.
-3. These checkpoint generations begin. A crash between: the next update begins those that are missing.
+3. These checkpoint generations begin. After a crash between two of them, the next update begins the missing ones.
 
-No flow runs while a position is read. So each change that was applied before has a lower position, and the generation
-of a change never depends on when it is applied. A transaction whose commit is below the position is visible before
-the first chunk is read, because `settled_position` waits for all transactions that ran.
+No flow runs while a position is read. So every change that is already applied has a lower position, and the generation
+of a change never depends on when it is applied. A transaction that commits below the position is visible before the
+first chunk is read, because `settled_position` waits for all running transactions.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _MISSED = "begins, because an earlier update did not have its table, or staged i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A request that the source did not allow now; it stays open for the next update.
+    """A request that the source refused in this update; it stays open for the next one.
 
     Args:
-        target: the copy that it concerns; the table of changes for a whole gateway.
-        error: why.
-        gap: the condition with which the log before can't be read on; None if it can be, or for a copy.
+        target: the copy of the request; for a whole gateway, the table of changes.
+        error: why the source refused it.
+        gap: the condition why the present log can't be read further; None if it can, and for a copy.
     """
 
     target: QualifiedName
@@ -71,21 +71,21 @@ def begin_generations(
     unread: Collection[str] = (),
     waiting: Waiting = lambda _: nullcontext(),
 ) -> tuple[Refusal, ...]:
-    """Begin the generations that operators asked for, and record the tables of the gateways.
+    """Begin the generations that operators requested, and record the tables of the gateways.
 
-    Called with the lock of updates held and before any flow runs.
+    The caller holds the lock of updates, and no flow runs yet.
 
     Args:
         gateways: the gateways.
         storage: the pipeline's storage.
-        clock: says when checkpoints begin.
+        clock: the time at which checkpoints begin.
         is_refreshed: whether the update clears a copy and reads it again.
         reader: the storage with its identity, which reads the logs from now on.
         unread: the names of declared ingestions whose databases can't be read now; their states stay as they are.
-        waiting: entered while a position of a gateway is waited for.
+        waiting: a context that is entered while a gateway waits for a position.
 
     Returns:
-        The requests that failed at the source: the other tables go on.
+        The requests that failed at the source; the other tables continue.
     """
     store = GatewayStore(storage)
     own = [each for each in gateways if not each.other_storage]
@@ -100,7 +100,7 @@ def begin_generations(
 
 
 def _reader_of(state: GatewayState, storage: str) -> str:
-    """Return the present root of a storage with the id that it had when the ingestion first ran: it may have moved."""
+    """Return the present root of a storage, which may have moved, with the id from the first run of the ingestion."""
     return "" if not storage else storage.rpartition("#")[0] + "#" + (state.reader or storage).rpartition("#")[2]
 
 
@@ -133,7 +133,7 @@ class _Beginning:
         state = self._with_missed(refreshed(self._stored, self._gateway, next_checkpoint=self._next_checkpoint))
         state = replace(state, storage=reader, reader=_reader_of(state, reader))
         self._reader = state.reader
-        self._ask_again(state)  # an update may have been killed before it did so
+        self._ask_again(state)  # an earlier update may have been killed before this step
         state = self._with_new_log(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
         ask_under_policy(self._gateway, state, self._store)
@@ -153,23 +153,23 @@ class _Beginning:
         return self._refusals
 
     def _ask_again(self, state: GatewayState) -> None:
-        """Ask again for rows that the begun snapshot leaves out: they were asked for after the requests were read."""
+        """Reopen requests for rows that the new snapshot leaves out, made after this update read the requests."""
         for source in self._store.table_requests(self._gateway.name):
             known = state.table(source)
             if known is not None and known.current is not None:
                 self._store.change_request(partial(_with_open_rows, known.current), self._gateway.name, source)
 
     def _ask_for_missed(self, state: GatewayState) -> None:
-        """Ask for the snapshots of missed tables, also of those that have none: changes of them are lost.
+        """Request a snapshot of every missed table, also of tables without a snapshot: changes of them are lost.
 
-        A crash after it: such a table is still missed, and the next update begins its snapshot.
+        After a crash the table is still marked as missed, and the next update begins its snapshot.
         """
         for each in state.tables:
             if _is_read_again(each):
                 self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, each.table.key)
 
     def _with_missed(self, state: GatewayState) -> GatewayState:
-        """Return the state with the tables marked as missed that were published before they could be copied."""
+        """Return the state in which tables that were published before they could be copied are marked as missed."""
         if not has_changes(self._storage, self._gateway.changes):
             return state
         tables = (
@@ -184,7 +184,7 @@ class _Beginning:
         return self._checkpoints.latest_number(table.target, table.snapshot_flow) + 1
 
     def _with_new_log(self, state: GatewayState, request: Request) -> GatewayState:
-        """Return the state with a new log, if one is asked for: every table is read again from its position."""
+        """Return the state with a new log, if one is requested: every table is read again from its position."""
         number = request.generation
         if number <= state.log_generation:
             return state
@@ -205,9 +205,9 @@ class _Beginning:
         return replace(state, log_generation=number, changes_checkpoint=checkpoint)
 
     def _missed_with_fault(self, state: GatewayState, table: TableState) -> GatewayState:
-        """Return the state in which a table with a fault is read again as a whole, once it can be copied.
+        """Return the state in which all rows of a table with an error are read again, once it can be copied.
 
-        A crash after the request: the one for the log is still open, and the next update asks for this one again.
+        After a crash the request for the log is still open, and the next update makes this request again.
         """
 
         def whole(before: Request) -> Request:
@@ -230,9 +230,9 @@ class _Beginning:
         return replace(state, tables=tuple(table if each.table.key == key else each for each in state.tables))
 
     def _position(self) -> int | SluiceError:
-        """Return the position of the generations that begin now, or why there is none.
+        """Return the position of the generations that begin now, or the error of the source.
 
-        It is read once, since no flow runs meanwhile: a wait for open transactions is not repeated for each table.
+        It is read once for all tables, because no flow runs in between: one wait for open transactions is enough.
         """
         if self._found is None:
             try:
@@ -244,8 +244,8 @@ class _Beginning:
     def _with_refresh(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with a generation for the full refresh of a copy that has rows of another definition.
 
-        Staged changes of before are not applied to its rows: they may have the same version of the columns, such as
-        those of a column that was made again, and other values. So it is for a copy that has no rows yet.
+        Changes that were staged earlier are not applied to the new rows: they may have the same version of the columns
+        but other values, for example after a column was dropped and recreated. The same holds for a copy without rows.
         """
         before, now = self._copy(state, table.target), table.definition
         known = state.table(table.key)
@@ -256,10 +256,10 @@ class _Beginning:
             is_staged = has_changes(self._storage, self._gateway.changes)
             if self._is_skipped(table) or not (is_staged or self._begins_empty(before, now)):
                 return state
-            # As a missed table: only a snapshot has what the changes that are passed over say.
+            # As for a missed table: only a snapshot contains the effect of the changes that are skipped.
             self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.key)
             passed = replace(known, is_missed=True)
-            if not is_staged:  # each change is one of the new generation
+            if not is_staged:  # every change belongs to the new generation
                 return self._begun(state, passed, request, state.log_generation, position=0)
             return self._with_generation(state, passed, request)
         # The plan refuses the full refresh of a paused table.
@@ -282,8 +282,8 @@ class _Beginning:
     ) -> GatewayState:
         """Return the state with a new generation of a table.
 
-        If rows of the copy have another definition, it reads all rows, into an empty copy where that is necessary, as
-        it is for a full refresh.
+        If rows of the copy have another definition, the generation reads all rows; where rows can't be replaced in
+        place, and for a full refresh, it begins with an empty copy.
         """
         target = table.table.target
         checkpoint = self._next_checkpoint(table.table)
@@ -307,13 +307,13 @@ class _Beginning:
             return state.with_copy(new_copy(target, now, rebuild=rebuild))
         if before is None:
             return state
-        # All rows are read again, so a change of a column that is gone decides no row any more.
+        # All rows are read again, so changes of a dropped column no longer affect any row.
         gone = before.definition.gone if now is None or where is not None else now.gone
         copy = replace(before, definition=replace(before.definition, gone=gone), rebuild=rebuild or before.rebuild)
         return state if copy == before else state.with_copy(copy)
 
     def _begins_empty(self, before: CopyState, now: CopyDefinition | None) -> bool:
-        """Return whether the rows of a copy can't be replaced in it, now or before a rebuild that has not ended."""
+        """Return whether the rows of a copy can't be replaced in place, now or before a rebuild that has not ended."""
         is_replaced = now is None or is_replaceable(before.definition, now)
         return not is_replaced or is_rebuild_open(self._storage, before)
 
@@ -323,8 +323,9 @@ class _Beginning:
     def _with_definition(self, state: GatewayState, table: IngestedTable) -> GatewayState:
         """Return the state with the present definition of a copy.
 
-        A copy with rows of another definition keeps theirs: its flows fail, or a snapshot was asked for and refused. So
-        does one that gets changes only, which may be staged, and one whose new snapshot could not begin.
+        A copy with rows of another definition keeps the recorded one: its flows fail, or the source refused a requested
+        snapshot. A copy that gets changes only (some may be staged) also keeps it, and a copy whose new snapshot could
+        not begin.
         """
         if table.definition is None:
             return state
@@ -338,9 +339,9 @@ class _Beginning:
         return state.with_copy(after or new_copy(table.target, table.definition))
 
     def _identified(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
-        """Return the state with the tables that were found at the source; the modules refused those that differ.
+        """Return the state with the tables that were found at the source; the modules refused tables that differ.
 
-        Not a table whose request is still open: its flows may meet another table until its new snapshot begins.
+        A table with an open request is left out: until its new snapshot begins, its flows may read another table.
         """
         if self._store.request(self._gateway.name).generation > state.log_generation:
             return state
@@ -348,16 +349,17 @@ class _Beginning:
         tables = (
             each
             if requests.get(each.table.key, Request()).generation > each.number
-            or each.number != numbers.get(each.table.key, 0)  # begun now, with what was found
+            or each.number != numbers.get(each.table.key, 0)  # begins in this update, with the table that was found
             else each.identified()
             for each in state.tables
         )
         return replace(state, tables=tuple(tables))
 
     def _published(self, state: GatewayState, requests: Mapping[str, Request]) -> GatewayState:
-        """Publish the tables that have no snapshot: the snapshot flow of any other table publishes it.
+        """Publish the tables that have no snapshot; the snapshot flow of any other table publishes its table.
 
-        Without a log the flow of changes publishes all tables. A crash after it: the next update sees the table in it.
+        Without a log, the flow of changes publishes all tables. After a crash the next update finds the table in the
+        log.
         """
         tables = [
             each
@@ -370,7 +372,7 @@ class _Beginning:
         for each in tables:
             try:
                 published = replace(each, table=self._log.publish(each.table, self._reader))
-                # Another table of the name is taken by its snapshot only.
+                # Only a snapshot accepts another table of the same name.
                 if published.table.is_logged and each.identity in ("", published.table.identity):
                     state = self._replaced(state, published.identified())
             except SluiceError as error:
@@ -378,9 +380,9 @@ class _Beginning:
         return state
 
     def _filter(self, state: TableState, request: Request) -> str | None:
-        """Return the condition of the new snapshot; None if it replaces one that is not complete.
+        """Return the condition of the new snapshot; None if it replaces an incomplete snapshot.
 
-        The rows that the condition leaves out would never be read then.
+        With a condition, the remaining rows of the incomplete snapshot would never be read.
         """
         table = state.table
         current = self._checkpoints.current(table.target, table.snapshot_flow)
@@ -401,7 +403,7 @@ class _Beginning:
 
 
 def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
-    """Return a request that counts as begun as one for the next snapshot, if the begun one does not read its rows."""
+    """Return a request as one for the next snapshot, if the snapshot that began for it does not read its rows."""
     is_open = begun.where is not None and request.where != begun.where
     return replace(request, generation=begun.number + 1) if is_open and request.generation == begun.number else request
 
@@ -409,8 +411,8 @@ def _with_open_rows(begun: SnapshotGeneration, request: Request) -> Request:
 def _open_request(table: TableState, request: Request) -> Request | None:
     """Return the request for the generation of a table that begins now; None without one.
 
-    A table that was missed is read again as a whole. A request waits while its table has a fault: the snapshot could
-    not read it, and the definition that its rows will have is not known.
+    All rows of a missed table are read again. A request waits while its table has an error: a snapshot could not read
+    the table, and the definition of its new rows is unknown.
     """
     if not table.is_declared or not table.table.identity:
         return None
@@ -420,5 +422,5 @@ def _open_request(table: TableState, request: Request) -> Request | None:
 
 
 def _is_read_again(table: TableState) -> bool:
-    """Return whether a missed table begins a generation now: it can be copied."""
+    """Return whether a missed table begins a generation now, because it can be copied."""
     return table.is_declared and table.is_missed and bool(table.table.identity)

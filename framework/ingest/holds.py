@@ -1,4 +1,4 @@
-"""The flows that an operator has paused, cancelled or skipped, and those of a table that must be read again first."""
+"""The flows that must not run: an operator paused, cancelled or skipped them, or their table must be read again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def held_flows(storage: Storage) -> dict[QualifiedName, str]:
             flows = [flow for each in gateway.tables for flow in (each.snapshot_flow, each.cdc_flow)]
             held |= dict.fromkeys([gateway.changes, *flows], _GATEWAY_PAUSED)
             continue
-        # A table with a fault has no keys: its flows fail with it.
+        # A table with an error has no keys: its flows fail with the error.
         missed = [each.table for each in state.tables if each.is_declared and each.is_missed and each.table.keys]
         held |= {flow: _MISSED for table in missed for flow in (table.snapshot_flow, table.cdc_flow)}
         requests = store.table_requests(gateway.name)
@@ -51,7 +51,7 @@ class Holds:
 
     Args:
         storage: the pipeline's storage.
-        clock: says when they are read again.
+        clock: times the next read.
     """
 
     def __init__(self, storage: Storage, clock: Clock) -> None:

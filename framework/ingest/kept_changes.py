@@ -1,4 +1,4 @@
-"""The changes of an ingestion, which its log may give only once: they are staged anew only together with all copies."""
+"""Staged changes that a full refresh must keep: the log may deliver them only once, so all copies refresh together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.ingest.state import GatewayStore
 def kept_changes(
     gateways: Iterable[IngestedGateway], storage: Storage, *, refreshes: Callable[[QualifiedName], bool]
 ) -> frozenset[QualifiedName]:
-    """Return the tables of changes that a full refresh must not clear: a copy would miss what it has not applied.
+    """Return the tables of changes that a full refresh must not clear, because a copy would miss unapplied changes.
 
     Args:
         gateways: the gateways.
@@ -23,7 +23,7 @@ def kept_changes(
     store = GatewayStore(storage)
 
     def is_left_out(gateway: IngestedGateway, table: IngestedTable) -> bool:
-        # A table with a fault has no keys.
+        # A table with an error has no keys.
         return not refreshes(table.target) or not table.keys or store.is_paused(gateway.name, table.key)
 
     return frozenset(each.changes for each in gateways if any(is_left_out(each, table) for table in each.tables))

@@ -1,4 +1,4 @@
-"""What a gateway does in the log of its source before any flow runs: positions of snapshots, and tables of the log."""
+"""Operations of a gateway on the log of its source before any flow runs: read positions, and publish tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LogPositions:
 
     Args:
         gateway: the gateway.
-        waiting: entered while a position of a gateway is waited for.
+        waiting: a context that is entered while the gateway waits for a position.
     """
 
     gateway: IngestedGateway
@@ -40,7 +40,7 @@ class LogPositions:
             return source.settled_position(gateway_log(gateway)).order
 
     def begin_again(self, reader: str) -> dict[str, IngestedTable]:
-        """Drop the position and make a new one; return the tables that can be copied, by key, as the log has them.
+        """Drop the position and create a new one; return the tables that can be copied, by key, as the log has them.
 
         Args:
             reader: the storage, see `ensure_position`.
@@ -55,7 +55,7 @@ class LogPositions:
             return self._logged(source, [each for each in gateway.tables if each.identity])
 
     def publish(self, table: IngestedTable, reader: str) -> IngestedTable:
-        """Add a table to the log; return it as the log has it then, or as it is while there is no log.
+        """Add a table to the log; return it as the log then has it, or unchanged while there is no log.
 
         Args:
             table: the table.
@@ -73,9 +73,9 @@ class LogPositions:
             return self._logged(source, [table])[table.key]
 
     def _logged(self, source: SourceSession, tables: Sequence[IngestedTable]) -> dict[str, IngestedTable]:
-        """Return tables, by key, with what the log shows of them now.
+        """Return tables, by key, with the facts that the log shows about them now.
 
-        Nothing is known of one that is another one meanwhile, or can't be read: its snapshot refuses it.
+        A table that was replaced meanwhile, or can't be read, has no such facts: its snapshot refuses it.
         """
         logged = source.logged_tables(gateway_log(self.gateway))
         found = source.read_tables([*{source_name(each): None for each in tables}])

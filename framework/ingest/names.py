@@ -1,4 +1,4 @@
-"""Names that an ingestion gives to what it makes: at the source, and in the pipeline."""
+"""Names of the objects that an ingestion creates: at the source, and in the pipeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def log_name(spec: IngestionSpec) -> LogName:
-    """Return what an ingestion is called at its source: by the options `slot` and `publication`, or `sluice_<name>`."""
+    """Return the names of an ingestion at its source: the options `slot` and `publication`, or `sluice_<name>`."""
     options = dict(spec.options)
     position = options.get("slot") or f"sluice_{spec.name}"
     return LogName(position=position, tables=options.get("publication") or position)
@@ -50,7 +50,7 @@ def name_json(name: QualifiedName) -> list[str]:
 
 
 def name_of_json(parts: Sequence[str]) -> QualifiedName:
-    """Return the name of its JSON."""
+    """Return the name from its JSON."""
     catalog, schema, table = parts
     return QualifiedName(catalog=catalog, schema=schema, table=table)
 

@@ -1,4 +1,4 @@
-"""What an operator asks of gateways and tables: pause, resume, cancel, skip, resync. Only requests are written."""
+"""Commands of operators for gateways and tables: pause, resume, cancel, skip, resync. They only write requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from framework.ingest.tables.copies import PARTITIONS_CHANGED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayTables:
-    """The gateways of a pipeline, and the tables that a name may mean.
+    """The gateways of a pipeline, and the lookup of their tables by name.
 
     Args:
         gateways: the gateways.
@@ -31,7 +31,7 @@ class GatewayTables:
     gateways: tuple[IngestedGateway, ...]
 
     def gateway(self, name: str | None) -> IngestedGateway:
-        """Return the gateway of a name; without a name, the only one.
+        """Return the gateway with a name; without a name, the only gateway.
 
         Raises:
             UserError: INGESTION_NONE, INGESTION_GATEWAY_UNKNOWN, INGESTION_GATEWAY_AMBIGUOUS.
@@ -50,10 +50,11 @@ class GatewayTables:
         raise UserError("INGESTION_GATEWAY_UNKNOWN", name=name, known=known, hint=_hint(near))
 
     def table(self, name: str, gateway: str | None = None) -> tuple[IngestedGateway, IngestedTable]:
-        """Return the table of a name: of the source, or of its copy, also without catalog and schema.
+        """Return the table with a name: the name of the source or of its copy, optionally without catalog and schema.
 
         Raises:
-            UserError: INGESTION_TABLE_UNKNOWN with the nearest name, INGESTION_TABLE_AMBIGUOUS; as `gateway`.
+            UserError: INGESTION_TABLE_UNKNOWN with the nearest name, INGESTION_TABLE_AMBIGUOUS; the errors of
+                `gateway`.
         """
         if gateway is not None or not self.gateways:
             within: tuple[IngestedGateway, ...] = (self.gateway(gateway),)
@@ -105,9 +106,9 @@ class Operations:
         self._set_mode(gateway, table, Mode.SKIPPED)
 
     def resync(self, gateway: IngestedGateway, table: IngestedTable, where: str | None) -> Request:
-        """Read a table again; rows that are gone at the source are deleted at the end.
+        """Read a table again; rows that no longer exist at the source are deleted at the end.
 
-        A request that has not begun yet stays: the next snapshot reads the rows of both.
+        A request that has not begun yet is kept: the next snapshot reads the rows of both requests.
 
         Args:
             gateway: the gateway.
@@ -115,7 +116,7 @@ class Operations:
             where: a condition at the source that selects the rows; None for all.
 
         Returns:
-            What is asked for now.
+            The combined request.
 
         Raises:
             UserError: INGESTION_NOT_STARTED, INGESTION_RESYNC_NEEDS_ALL_ROWS, INGESTION_RESYNC_OF_FILTERED_ROWS.
@@ -127,13 +128,13 @@ class Operations:
         while True:
             follow = partial(_asked, begun=number, where=where, accepted=named)
             request = store.change_request(follow, gateway.name, table.key)
-            # An update may have begun the request of before; if it does so now, it asks for this one again.
+            # An update may have begun the earlier request; if it begins it right now, it reopens this one.
             number = self._begun(gateway, table)
             if number < request.generation:
                 return request
 
     def _begun(self, gateway: IngestedGateway, table: IngestedTable) -> int:
-        """The number of the snapshot of a table that has begun last."""
+        """Return the number of the last snapshot of a table that has begun."""
         state = GatewayStore(self.storage).read(gateway.name)
         known = None if state is None else state.table(table.key)
         if known is None:
@@ -141,7 +142,7 @@ class Operations:
         return known.number
 
     def replace_position(self, gateway: IngestedGateway) -> None:
-        """Begin the log at a new position, and read all tables of the gateway again, also those without a snapshot.
+        """Begin the log at a new position, and read all tables of the gateway again, even tables without a snapshot.
 
         Raises:
             UserError: INGESTION_NOT_STARTED.
@@ -171,7 +172,7 @@ class Operations:
 
 
 def _asked(before: Request, *, begun: int, where: str | None, accepted: str) -> Request:
-    """Return the request for rows that follows another one, when the snapshot of a number has begun last."""
+    """Return the request for rows that replaces an earlier request; `begun` is the last snapshot that has begun."""
     is_pending = where is not None and before.generation > begun
     wanted = _either(before.where, where) if where is not None and is_pending else where
     accepted = accepted or (before.accepted if is_pending else "")
@@ -179,7 +180,7 @@ def _asked(before: Request, *, begun: int, where: str | None, accepted: str) -> 
 
 
 def _either(first: str | None, second: str) -> str | None:
-    """Return the condition of the rows of two requests; None for all rows."""
+    """Return a condition that selects the rows of both requests; None for all rows."""
     if first is None or first == second:
         return first
     return f"({first}\n) OR ({second}\n)"  # each may end in a comment
@@ -202,10 +203,10 @@ def _hint(near: str | None) -> str:
 
 
 def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: IngestedTable, where: str) -> str:
-    """Refuse a condition that the database rejects, or one for a table with rows that nobody knows; no row is read.
+    """Refuse a condition that the database rejects, or that may miss changed rows of a table; no row is read.
 
-    A condition can select rows that came or went without an entry in the log, if an error named them: later ones the
-    operator does not know.
+    Rows that came or went without an entry in the log can be selected only if an error named them to the operator.
+    Later such rows are unknown.
 
     Args:
         storage: the storage of the pipeline.
@@ -214,7 +215,7 @@ def check_partial_resync(storage: Storage, gateway: IngestedGateway, table: Inge
         where: one condition in the SQL of the database.
 
     Returns:
-        The continuity of the table up to which the error of the last update names the rows that came or went. Empty for
+        The continuity of the table up to which the error of the last update names the rows that came or went; empty for
         a table without such a gap.
 
     Raises:

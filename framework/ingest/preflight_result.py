@@ -15,7 +15,7 @@ class Preflight:
     Args:
         gateway: name of the ingestion.
         tables: the declared tables.
-        findings: what is to be mended, or is worth knowing.
+        findings: problems to fix, and notes.
     """
 
     gateway: str

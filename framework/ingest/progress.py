@@ -17,7 +17,7 @@ from framework.sources.databases.chunks import PlanBasis, SnapshotOffset, percen
 from framework.sources.databases.tables import TableName
 
 _RATE_BATCHES = 10
-"""The rate of reading is that of this many micro-batches."""
+"""The number of recent micro-batches from which the rate of reading is computed."""
 
 Sizes = dict[TableName, tuple[int, int]]
 
@@ -50,7 +50,7 @@ def snapshot_progress(table: IngestedTable, storage: Storage, estimated_rows: in
 
 
 def planned_basis(sources: Sequence[str]) -> PlanBasis | None:
-    """Return what a snapshot of these offsets depends on; None before its first chunk is planned."""
+    """Return the basis of the plan in these offsets; None before the first chunk is planned."""
     offset = _offset(sources)
     return None if offset is None else offset.basis
 
@@ -91,8 +91,8 @@ def _remaining(storage: Storage, path: str, offset: SnapshotOffset, estimated_ro
 def seconds_of_work(storage: Storage, path: str, commits: Sequence[tuple[int, float]]) -> float:
     """Return the time from the first of these commits to the last one, without the pauses between updates.
 
-    A batch takes from the file of its offsets to that of its commit. One that was interrupted seems to take as long as
-    the pause: the median of all batches stands for each of them.
+    The duration of a batch is the time between its offsets file and its commit file. An interrupted batch seems to last
+    through the pause, so the median of all batches is used for each of them.
     """
     begun = {file.name: file.modified_at for file in storage.list_files(f"{path}/offsets")}
     times = [max(at - begun.get(str(number), before), 0.0) for (_, before), (number, at) in pairwise(commits)]

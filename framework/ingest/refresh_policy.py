@@ -27,10 +27,10 @@ def note_of_refresh(
     key: str = "",
     clock: Clock | None = None,
 ) -> SluiceError | None:
-    """Return what to tell of a table that this update reads again by its policy; None if it does not.
+    """Return the note about a table that this update reads again by its policy; None if it does not read it again.
 
-    It does not if the code changed, if an operator holds the table, or if its history would begin again: these are for
-    an operator to decide.
+    It does not if the code changed, if an operator holds the table, or if its history would begin again: an operator
+    decides these cases.
 
     Args:
         policy: the policy of the table.
@@ -38,8 +38,8 @@ def note_of_refresh(
         before: how the rows of the copy were made.
         now: how they are made now.
         target: the copy.
-        key: what requests call the copy; empty for the name of the source.
-        clock: says whether the least time is over.
+        key: the key of the copy in requests; empty for the name of the source.
+        clock: for the least time between two such refreshes.
 
     Raises:
         UserError: INGESTION_COLUMNS_CHANGED with the time from which an update reads the table again.
@@ -62,9 +62,9 @@ def note_of_refresh(
 
 
 def ask_under_policy(gateway: IngestedGateway, state: GatewayState, store: GatewayStore) -> None:
-    """Ask for the snapshots of the tables that their policies read again, as an operator does for all rows.
+    """Request snapshots of the tables that their policies read again, as an operator does for all rows.
 
-    A crash after it: the request is open, and the next update begins the snapshot.
+    After a crash the request is open, and the next update begins the snapshot.
 
     Args:
         gateway: the gateway, as declared.

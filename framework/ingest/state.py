@@ -1,8 +1,8 @@
-"""The durable state of gateways: where each generation of a table's snapshot starts, and what its operator asks for.
+"""The durable state of gateways: the positions at which snapshot generations start, and the requests of operators.
 
-Two files for two writers. An update writes `gateway.json` while it holds the lock of updates. The commands of
-`sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically, and
-each version of a request by one process only.
+There are two kinds of files for two writers. An update writes `gateway.json` while it holds the lock of updates. The
+commands of `sluice ingest` write one file per table below `requests/`, at any time. Both are replaced atomically, and
+only one process writes each version of a request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SnapshotGeneration:
         where: a condition at the source that selects the rows of the snapshot; None for all rows.
         is_rebuild: whether it begins with an empty copy, because older rows have another definition. The rebuild of the
             copy then begins its checkpoint.
-        skips_earlier: whether changes of earlier generations that are not applied yet never are, because some were
+        skips_earlier: whether unapplied changes of earlier generations are skipped for good, because some of them were
             staged while the table was missed.
     """
 
@@ -67,13 +67,15 @@ class TableState:
         table: the table, as last declared.
         generations: its snapshots after the first one, in ascending order.
         is_declared: whether the last update copied it.
-        is_missed: whether changes may be staged in another form than that of its copy, because an update did not have
-            it among its tables, or its copy is another one; until a new generation begins.
+        is_missed: whether changes may be staged in a form that does not fit the copy, because an update did not have
+            the table among its tables, or the table has another copy now. Reset when a new generation begins.
         staged: how its changes are staged; None before an update could copy it.
-        identity: what identifies the source table of the newest generation in its database: another one of the same
-            name is not continued. Empty before an update could copy it.
-        continuity: what the last update that could copy it found, as text of the dialect; empty before.
-        named_continuity: that up to which the error of the last update names the rows that came or went; else empty.
+        identity: identifies the source table of the newest generation in its database, so that a replacement with the
+            same name is detected. Empty before an update could copy it.
+        continuity: the continuity of the table in the last update that could copy it, as text of the dialect; empty
+            before.
+        named_continuity: the continuity up to which the error of the last update names the rows that came or went;
+            empty without such an error.
     """
 
     table: IngestedTable
@@ -107,7 +109,7 @@ class TableState:
 
     @property
     def oldest_kept(self) -> int:
-        """The number of the generation before which no change is applied any more."""
+        """The number of the oldest generation whose changes are still applied."""
         return max((each.number for each in self.generations if each.is_rebuild or each.skips_earlier), default=0)
 
 
@@ -119,11 +121,11 @@ class GatewayState:
         gateway: the gateway, as last declared; its tables are in `tables`.
         log_generation: number of the log, which a new position begins; 0 for the first.
         changes_checkpoint: number of the first checkpoint generation of the change flow that reads this log.
-        tables: the tables, those that are no longer declared too.
-        copies: how the rows of copies were made, those that are no longer declared too.
+        tables: the tables, including tables that are no longer declared.
+        copies: how the rows of copies were made, including copies that are no longer declared.
         storage: the storage whose updates read the log, with its identity; empty without one.
         is_declared: whether the last update had an ingestion of this name.
-        reader: the storage that the database has as the reader of the log: its root, and the id that it had at first.
+        reader: the storage that the database records as the reader of the log: its root, and its first id.
     """
 
     gateway: IngestedGateway
@@ -140,16 +142,16 @@ class GatewayState:
         return next((each for each in self.tables if each.table.key == key), None)
 
     def copy(self, target: QualifiedName) -> CopyState | None:
-        """Return how the rows of a copy were made; None before its first update."""
+        """Return how the rows of a copy were made; None before the first update of the copy."""
         return next((each for each in self.copies if each.target == target), None)
 
     def with_copy(self, copy: CopyState) -> GatewayState:
-        """Return the state with another state of a copy."""
+        """Return the state with the state of one copy replaced."""
         return replace(self, copies=(*(each for each in self.copies if each.target != copy.target), copy))
 
     @property
     def position(self) -> int:
-        """The position that the change flow must pass so that all generations of this log can be completed."""
+        """The position that the change flow must pass before all generations of this log can be completed."""
         current = (each.current for each in self.tables if each.is_declared)
         return max(
             (each.position for each in current if each and each.log_generation == self.log_generation), default=0
@@ -157,7 +159,7 @@ class GatewayState:
 
 
 class Mode(StrEnum):
-    """What the operator wants of a table, or of a whole gateway."""
+    """The mode in which an operator runs a table or a whole gateway."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -169,14 +171,14 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the operator asks for.
+    """A request of an operator for a table or a whole gateway.
 
     Args:
-        mode: what to run.
-        generation: the generation of the snapshot that is wanted; for a gateway, of the log.
+        mode: which of snapshot and changes to run.
+        generation: the requested generation of the snapshot; for a gateway, the requested generation of the log.
         where: a condition at the source that selects the rows to read again; None for all.
-        accepted: the continuity of the table up to which the operator knows of rows that came or went without an entry
-            in the log, so that `where` selects these; empty without such rows.
+        accepted: the continuity of the table up to which `where` selects the rows that came or went without an entry in
+            the log, because an error named them to the operator; empty without such rows.
     """
 
     mode: Mode = Mode.ACTIVE
@@ -186,12 +188,12 @@ class Request:
 
     @property
     def ends_gaps(self) -> bool:
-        """Whether the snapshot reads every row that lost changes may be about."""
+        """Whether the snapshot reads every row that lost changes may have affected."""
         return self.where is None or bool(self.accepted)
 
     @property
     def with_snapshot(self) -> Request:
-        """The request with a snapshot, also if it was cancelled or skipped."""
+        """Return the request with a snapshot, even if the snapshot was cancelled or skipped."""
         return self if self.mode is Mode.PAUSED else replace(self, mode=Mode.ACTIVE)
 
 
@@ -229,7 +231,7 @@ class GatewayStore:
         self._write(state.gateway.name, _GATEWAY, _gateway_json(state))
 
     def request(self, gateway: str, source: str | None = None) -> Request:
-        """Return what is asked for a source table; None for the whole gateway.
+        """Return the request for a source table; for the whole gateway if `source` is None.
 
         Raises:
             OperationError: INGESTION_STATE_DAMAGED, STORED_FORMAT_UNKNOWN.
@@ -241,7 +243,7 @@ class GatewayStore:
         return Mode.PAUSED in (self.request(gateway).mode, self.request(gateway, source).mode)
 
     def table_requests(self, gateway: str) -> dict[str, Request]:
-        """Return what is asked for each source table that anything was ever asked for."""
+        """Return the request of each source table that ever had one."""
         folder = self._path(gateway, _REQUESTS)
         found = {}
         for name in newest_versions(self._storage.list_names(folder)):
@@ -253,14 +255,14 @@ class GatewayStore:
         return found
 
     def ask(self, request: Request, gateway: str, source: str | None = None) -> None:
-        """Replace what is asked for a source table; None for the whole gateway."""
+        """Replace the request for a source table; for the whole gateway if `source` is None."""
         self.change_request(lambda _: request, gateway, source)
 
     def change_request(self, change: Callable[[Request], Request], gateway: str, source: str | None = None) -> Request:
-        """Change what is asked for a source table, or for the whole gateway; no change of another process is lost.
+        """Change the request for a source table, or for the whole gateway, without losing changes of other processes.
 
         Args:
-            change: returns the request that follows another one; called again if another process came first.
+            change: returns the new request for the present one; called again if another process wrote first.
             gateway: the gateway.
             source: the source table; None for the whole gateway.
         """
@@ -300,7 +302,7 @@ class GatewayStore:
 
 
 def copy_elsewhere(store: GatewayStore, target: QualifiedName, gateway: str) -> CopyState | None:
-    """Return how another gateway made the rows of a copy; None if no other one did."""
+    """Return how another gateway made the rows of a copy; None if no other gateway did."""
     others = (state.copy(target) for state in store.read_all() if state.gateway.name != gateway)
     return next((each for each in others if each is not None), None)
 
@@ -310,7 +312,7 @@ def _request_file(source: str | None) -> str:
 
 
 def _table_request(text: str, path: str) -> tuple[str | None, Request]:
-    """Return a source table, None for the whole gateway, and what is asked for it."""
+    """Return a source table and its request; the table is None for the whole gateway."""
     value = _FORMAT.content(text, path)
     request = Request(
         mode=Mode(value["mode"]),

@@ -47,7 +47,7 @@ _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What the source says."""
+    """The answer of the source about one gateway."""
 
     sizes: Sizes = field(default_factory=dict)
     log: LogStatus | None = None
@@ -60,12 +60,12 @@ class _Answer:
 
 
 def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> tuple[GatewayStatus, ...]:
-    """Return the status of the gateways that an update has run, and that the last one had.
+    """Return the status of the gateways that an update has run and the last update declared.
 
     Args:
         storage: the pipeline's storage.
         now: the time, for the lag.
-        gateway: name of the only gateway to ask; None for all.
+        gateway: name of the gateway to read; None for all.
     """
     declared = (each for each in GatewayStore(storage).read_all() if each.is_declared)
     states = [each for each in declared if gateway in (None, each.gateway.name)]
@@ -74,12 +74,12 @@ def read_status(storage: Storage, now: datetime, gateway: str | None = None) -> 
 
 
 def gap_of_table(storage: Storage, gateway: str, key: str) -> str | None:
-    """Return the condition of the gap of a table or of its gateway, also if a snapshot is asked for; None without one.
+    """Return the condition of the gap of a table or its gateway, even if a snapshot is requested; None without a gap.
 
     Args:
         storage: the pipeline's storage.
         gateway: name of the gateway.
-        key: what states call the copy of the table.
+        key: the key of the copy in states.
     """
     state = GatewayStore(storage).read(gateway)
     table = None if state is None else state.table(key)
@@ -92,7 +92,7 @@ def gap_of_table(storage: Storage, gateway: str, key: str) -> str | None:
 
 
 def position_gap(storage: Storage, state: GatewayState) -> str | None:
-    """Return the condition with which the log can't be read on from the staged changes; None if it can, or is unknown.
+    """Return the condition why the log can't be read on from the staged changes; None if it can, or if unknown.
 
     Args:
         storage: the pipeline's storage.
@@ -102,9 +102,9 @@ def position_gap(storage: Storage, state: GatewayState) -> str | None:
 
 
 def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None:
-    """Return the fault of a log that lacks operations, as the last update found; None without one.
+    """Return the error if the last update found that the log lacks operations; None without one.
 
-    The log may have all of them again, and nothing else shows the loss.
+    The record of that update is the only trace of the loss: the log may have all operations again.
 
     Args:
         storage: the pipeline's storage.
@@ -119,45 +119,47 @@ def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None
 
 
 def read_from_other_log(storage: Storage, state: GatewayState, log: LogName) -> SourceError | None:
-    """Return the fault of staged changes that were read from another log; None without one.
+    """Detect staged changes that were read from another log; None without such changes.
 
-    Changes that are staged anew may be read from any log.
+    Changes that will be staged again may be read from any log.
 
     Args:
         storage: the pipeline's storage.
         state: the gateway.
-        log: the log that the modules name.
+        log: the log that the pipeline code names.
     """
     is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
     offset = None if is_rebuilt else _stored_offset(state, storage)
-    with suppress(SourceError):  # of a damaged offset, with which the flow of the changes fails
+    with suppress(SourceError):  # a damaged offset; the flow of the changes fails with it
         gap = None if offset is None else gateway_dialect(state.gateway).other_log(offset, log)
         return None if gap is None else gap.error()
     return None
 
 
 def _gateway_gap(state: GatewayState, answer: _Answer, failures: Mapping[str, str]) -> str | None:
-    if failures.get(str(state.gateway.changes)) == _OTHER_STORAGE:  # which reads the log rightly
+    if (
+        failures.get(str(state.gateway.changes)) == _OTHER_STORAGE
+    ):  # the other storage is the rightful reader of the log
         return None
     return answer.gap or gap_of(failures.get(str(state.gateway.changes)))
 
 
 def _refusal_of(gap: str | None, request: Request, state: GatewayState, failures: Mapping[str, str]) -> str | None:
-    """Return the condition with which the last update did not get a new log that still is asked for; else None."""
+    """Return the condition why the last update did not get the new log that is still requested; else None."""
     failure = failures.get(str(state.gateway.changes))
     is_refused = gap is not None and request.generation > state.log_generation and gap_of(failure) is None
     return failure if is_refused else None
 
 
 def _error_of(state: TableState, answer: _Answer, failures: Mapping[str, str], *, is_read: bool) -> str | None:
-    """Return the condition of a fault of a table; before anything is read, whatever has its name is the table."""
+    """Return the condition of the error of a table; before anything is read, any table of its name is accepted."""
     table = state.table
     gap = answer.table_gaps.get(table.key) if is_read else None
     return gap or failures.get(str(table.snapshot_flow)) or failures.get(str(table.cdc_flow))
 
 
 def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
-    """Return the flows that may have failed in their last run: not the snapshots that are complete."""
+    """Return the flows that may have failed in their last run; flows of complete snapshots are left out."""
     generations = GenerationStore(storage)
     flows = {str(state.gateway.changes) for state in states}
     for table in (each.table for state in states for each in state.tables if each.is_declared):
@@ -248,7 +250,7 @@ def _state_of(
 def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = MappingProxyType({})) -> _Answer:
     gateway, waits = state.gateway, tuple[str, ...]()
     try:
-        # The size of a locked table waits, too.
+        # Reading the size of a locked table waits for the lock as well.
         with open_gateway(gateway, lock_seconds=_LOCK_SECONDS) as source:
             waits = waits_of(source, gateway, is_refused=is_log_in_use(failures.get(str(gateway.changes))))
             offset = _stored_offset(state, storage)
@@ -267,7 +269,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
 
 
 def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
-    """Return the condition of each table that is another one than before, or whose log had a pause."""
+    """Return the condition of each table that was replaced, or whose changes were not logged for some time."""
     gateway = state.gateway
     logged = source.logged_tables(gateway_log(gateway))
     found = source.read_tables(table_names(gateway)) if logged.has_log else {}
@@ -305,7 +307,7 @@ def _changes_checkpoint(state: GatewayState, storage: Storage) -> str:
 
 
 def _last_failures(storage: Storage, flows: set[str]) -> dict[str, str]:
-    """Return the condition of the last failure of each flow that has not run well since.
+    """Return the condition of the last failure of each flow without a later successful run.
 
     Each update records the end of each flow, so its newest events are enough.
     """
@@ -327,7 +329,7 @@ def _last_failures(storage: Storage, flows: set[str]) -> dict[str, str]:
 
 
 def _is_well(event: Event) -> bool:
-    """Whether the flow ended well, or committed rows: a continuous flow runs on after a failure that healed."""
+    """Whether the flow succeeded or committed rows: a continuous flow keeps running after a retried failure."""
     details = event.details.get(EventType.FLOW_PROGRESS.value, {})
     metrics = details.get("metrics") or {}
     has_rows = any(metrics.get(name) for name in _ROWS) and "interval_seconds" not in metrics

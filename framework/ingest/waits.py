@@ -1,4 +1,4 @@
-"""What a gateway waits for at its source: transactions, locks and readers, each with the statement that ends it."""
+"""Transactions, locks and readers at the source that a gateway waits for, each with the statement that ends it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST_NAMED = 3
 
 
 def held_up(gateway: IngestedGateway, is_certain: bool) -> tuple[str, ...]:  # noqa: FBT001 - the type of a port
-    """Return the transactions for which the start of a snapshot waits, each with the statement that ends it.
+    """Return the transactions that delay the start of a snapshot, each with the statement that ends it.
 
     Args:
         gateway: the gateway.
-        is_certain: whether this process waits now; else the database says whether any process does.
+        is_certain: whether this process is waiting now; else the database is asked whether any process waits.
 
     Raises:
         SluiceError: the database gives no answer.
@@ -28,12 +28,12 @@ def held_up(gateway: IngestedGateway, is_certain: bool) -> tuple[str, ...]:  # n
 
 
 def waits_of(source: SourceSession, gateway: IngestedGateway, *, is_refused: bool) -> tuple[str, ...]:
-    """Return all that a gateway waits for, or that its next update would wait for, as sentences with the way out.
+    """Return everything that a gateway or its next update waits for, as sentences with the way out.
 
     Args:
-        source: asks its database.
+        source: a session on its database.
         gateway: the gateway.
-        is_refused: whether the last update found the log in use: else an update of the pipeline may read it.
+        is_refused: whether the last update found the log in use. If not, the reader may be an update of the pipeline.
 
     Raises:
         SourceError: the database gives no answer.
@@ -48,7 +48,7 @@ def waits_of(source: SourceSession, gateway: IngestedGateway, *, is_refused: boo
 
 
 def named(what: str, found: tuple[str, ...]) -> str:
-    """Return a sentence about what is waited for; empty if nothing is."""
+    """Return a sentence that names what is waited for; empty for nothing."""
     rest = len(found) - MOST_NAMED
     texts = [*found[:MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
     return f"Waits until {what}: {'. '.join(texts)}" if texts else ""

@@ -1,4 +1,4 @@
-"""The columns of a copy: those that a configuration names, those that identify a row, and those that are copied."""
+"""The columns of a copy: the columns that a configuration names, the key columns, and the columns that are copied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_columns(table: TableName, configuration: TableConfiguration, known: Sequence[str]) -> None:
-    """Refuse a configuration that names columns which the table does not have.
+    """Refuse a configuration that names columns missing from the table.
 
     Raises:
         UserError: INGESTION_COLUMN_UNKNOWN, with the nearest name.
@@ -29,16 +29,16 @@ def check_columns(table: TableName, configuration: TableConfiguration, known: Se
 
 
 def key_columns(dialect: Dialect, source: SourceTable, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that identify a row, which must be a key of the source, and the one that the log has.
+    """Return the columns that identify a row; they must be a key of the source whose old values the log contains.
 
-    With columns of another key, the log has no value of them for a deleted row, and an update that changes one of them
-    would leave the row of the old value. With columns that the database does not keep unique at each moment, a
-    statement such as `SET id = id + 1` may write a second row of a key before it removes the first one, and that
-    removal would remove both.
+    For another key, the log has no old values: it could not identify a deleted row, and an update of a key column would
+    leave the row with the old value behind. If the database does not keep the columns unique at each moment, a
+    statement such as `SET id = id + 1` may write a second row of a key before it removes the first one, and the delete
+    would remove both.
 
     Raises:
         UserError: INGESTION_WITHOUT_KEY, INGESTION_KEY_NOT_IN_LOG or INGESTION_KEY_OF_NAMES, with the statement that
-            mends it.
+            fixes it.
     """
     if given and {*given} == {*source.key}:
         return _lasting(dialect, source, given)
@@ -56,7 +56,7 @@ def key_columns(dialect: Dialect, source: SourceTable, given: tuple[str, ...]) -
 
 
 def _lasting(dialect: Dialect, source: SourceTable, key: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a key, unless its text changes without an entry in the log: its row in the copy would stay for ever."""
+    """Return a key; refuse it if its text may change without an entry in the log, which would leave old rows behind."""
     unstable = dialect.unstable_columns(source)
     named = [name for name in key if name in unstable]
     if named:
@@ -93,7 +93,7 @@ def copied_columns(
 
 
 def refuse_cased(dialect: Dialect, table: TableName, read: Iterable[str]) -> None:
-    """Refuse columns whose names differ in letter case only: neither Spark nor Delta tells them apart.
+    """Refuse columns whose names differ in letter case only, because neither Spark nor Delta distinguishes them.
 
     Args:
         dialect: of the source.
@@ -117,7 +117,7 @@ def refuse_cased(dialect: Dialect, table: TableName, read: Iterable[str]) -> Non
 
 
 def refuse_flag(table: TableName, flag: str | None, copied: Iterable[str]) -> None:
-    """Refuse a column of the source that has the name of the one that flags deleted rows.
+    """Refuse a column of the source with the name of the column that flags deleted rows.
 
     Raises:
         UserError: INGESTION_SOFT_DELETES_COLUMN.

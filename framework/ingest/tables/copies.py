@@ -1,6 +1,6 @@
 """The copies of an ingestion: its tables, as the database has them now, with keys, columns and targets.
 
-A table with a fault becomes a `FailedCopy`, so that the other tables are copied; a database that can't be read is an
+A table with an error becomes a `FailedCopy`, so that the other tables are copied. A database that can't be read is an
 error of the whole ingestion.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import ColumnIdentity
 
 PARTITIONS_CHANGED = "INGESTION_PARTITIONS_CHANGED"
-"""The only gap of which the rows are known: those of the partitions that the error names."""
+"""The only gap with known rows: the rows of the partitions that the error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +43,16 @@ class Copy:
         target: the name of the copy.
         keys: the columns that identify a row.
         columns: the columns of the copy, in the order of the source.
-        read_columns: the columns that are read: those of the copy, and with a row filter all.
+        read_columns: the columns that are read: the columns of the copy; with a row filter, all columns.
         schema: DDL of `read_columns`.
         configuration: how it is copied.
-        identity: what identifies the table in its database.
-        continuity: what tells it, and its part of the log, from those of the same name, as text of the dialect.
+        identity: identifies the table in its database.
+        continuity: distinguishes the table and its part of the log from replacements of the same name, as text of the
+            dialect.
         is_logged: whether the log has its changes now.
         definition: how its rows are made.
-        children: the tables that inherit from it, whose rows it does not have.
-        copy_name: as that of an `IngestedTable`.
+        children: the tables that inherit from it; the copy does not have their rows.
+        copy_name: as in `IngestedTable`.
     """
 
     table: TableName
@@ -62,7 +63,7 @@ class Copy:
     schema: str
     configuration: TableConfiguration
     definition: CopyDefinition = field(repr=False)
-    # Not in the text of its queries: an update that finds another one has refused it, or reads it again.
+    # Left out of the text of its queries: an update that finds a replaced table has refused it, or reads it again.
     identity: str = field(default="", repr=False)
     continuity: str = field(default="", repr=False)
     is_logged: bool = field(default=False, repr=False)
@@ -71,12 +72,12 @@ class Copy:
 
     @property
     def key(self) -> str:
-        """What states and requests call the copy."""
+        """The key of the copy in states and requests."""
         return self.copy_name or str(self.table)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that are read as the text of the database."""
+        """The columns that are read as text, in the output format of the database."""
         return self.configuration.text_columns
 
 
@@ -88,9 +89,9 @@ class FailedCopy:
         table: the name of the source table.
         target: the name of the copy.
         error: the error.
-        named_continuity: the continuity with which the error compared that of before, if it names the rows that came or
-            went; empty for another error.
-        copy_name: as that of an `IngestedTable`.
+        named_continuity: the present continuity of the table, if the error compared it with the recorded one and names
+            the rows that came or went; empty for any other error.
+        copy_name: as in `IngestedTable`.
     """
 
     table: TableName
@@ -108,9 +109,9 @@ class CopyFinder:
         spec: the ingestion.
         catalog: the catalog of copies without one.
         schema: the schema of copies without one.
-        known: what is known of the table of a copy, by its `key`; None if another snapshot of it was asked for.
-        recorded: the keys of the copies of a table that the last update had.
-        listed: the tables of a source schema that the last update had, of those that an object takes.
+        known: the recorded facts about the table of a copy, by its `key`; None if a new snapshot is requested.
+        recorded: the keys of the copies of a table in the last update.
+        listed: the tables of a source schema in the last update that match an object.
         refuse_filter: raises the error of a row filter that is invalid for the columns of a table.
         refuse_drift: raises the error of a copy that has rows of another definition.
     """
@@ -125,14 +126,14 @@ class CopyFinder:
     refuse_drift: Callable[[Copy], None]
 
     def find(self, folder: Path) -> tuple[Copy | FailedCopy, ...]:
-        """Return the copies, those with a fault included.
+        """Return the copies, including failed ones.
 
         Args:
             folder: the folder of `connections.yml`.
 
         Raises:
             UserError: the connection or any table of the ingestion is missing.
-            SourceError: the database can't be read; DATABASE_SCHEMA_MISSING of a schema that no update had.
+            SourceError: the database can't be read; DATABASE_SCHEMA_MISSING for a schema that no earlier update found.
         """
         log = log_name(self.spec)
         try:
@@ -162,7 +163,7 @@ class CopyFinder:
         return self._without_doubles(found, alike_tables(declared))
 
     def _tables(self, source: SourceSession) -> tuple[list[tuple[IngestedObject, TableName]], list[FailedCopy]]:
-        """Return the tables that the database has, and those of schemas that it no longer has."""
+        """Return the tables of the database, and failed copies for the tables of dropped schemas."""
         tables: list[tuple[IngestedObject, TableName]] = []
         gone: list[FailedCopy] = []
         for each in self.spec.objects:
@@ -190,14 +191,14 @@ class CopyFinder:
         found: tuple[TableName, SourceTable | SourceError],
         copy_name: str,
     ) -> Copy | FailedCopy:
-        """Return the copy of one table. Only a fault of the connection is raised, since it is not one of the table."""
+        """Return the copy of one table, failed if the table has an error; raise only errors of the connection."""
         name, source = found
         target = self._target(each, name)
         continuity = ""
         try:
             if isinstance(source, SourceError):
                 raise source
-            # Before they are compared: the error then names what came or went up to this one.
+            # Set before the comparison: its error names the rows that came or went up to this continuity.
             continuity = logged.continuity(source)
             copy = replace(
                 self._described(dialect, source, target, each.configuration),
@@ -209,7 +210,7 @@ class CopyFinder:
             logged.refuse(source, self.known(source.name, target, copy.key) if logged.has_log else None)
             self.refuse_drift(copy)
         except SluiceError as error:
-            # What only the log shows of a table can't be compared before the other reader of the log has ended.
+            # Facts that only the log shows can't be compared before the other reader of the log has ended.
             if is_retryable(error.condition) and not is_log_in_use(error.condition):
                 raise
             located = error.at(self.spec.location)
@@ -250,7 +251,7 @@ class CopyFinder:
     def _without_doubles(
         self, found: Sequence[Copy | FailedCopy], alike: Collection[TableName]
     ) -> tuple[Copy | FailedCopy, ...]:
-        """Return one copy for each target; tables with one target, and a table with alike copies, are faults."""
+        """Return one copy for each target; refuse tables with a common target, and tables with several equal copies."""
         tables: dict[QualifiedName, list[TableName]] = defaultdict(list)
         targets: dict[TableName, list[QualifiedName]] = defaultdict(list)
         for copy in found:

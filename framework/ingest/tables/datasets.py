@@ -1,6 +1,6 @@
-"""The datasets of an ingestion: its table of changes and its copies, and flows that fail with a fault of their source.
+"""The datasets of an ingestion: its table of changes and its copies, and failing flows for sources with an error.
 
-They are isolated: a dataset with a fault fails alone, and its readers are skipped.
+Errors are isolated: a dataset with an error fails alone, and its readers are skipped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class IngestionDatasets:
         self._add_failing(FlowSpec(name=name, target=name, location=self.spec.location), error)
 
     def add_copy(self, copy: Copy | FailedCopy) -> None:
-        """Add a copy; the flows of one with a fault fail."""
+        """Add a copy with its flows; the flows of a failed copy raise its error."""
         needs_mapping = isinstance(copy, Copy) and any(_NOT_IN_PARQUET & {*name} for name in copy.columns)
         self.registry.isolated.add(copy.target)
         self.registry.datasets.append(
@@ -77,10 +77,10 @@ class IngestionDatasets:
             self._add_failing(flow, copy.error)
 
     def refuse(self, error: SluiceError, state: GatewayState | None) -> None:
-        """Add all datasets of an ingestion whose database can't be read, as far as they are known.
+        """Add all known datasets of an ingestion whose database can't be read.
 
-        A table that is declared by its name is known, and so is each one that the last update had: it keeps its rows,
-        its checkpoints and its place in the state, and is no table that nobody declares.
+        Known are the tables that are declared by name and the tables of the last update. A known table keeps its rows,
+        its checkpoints and its state, and does not count as undeclared.
 
         Args:
             error: why the database can't be read.
@@ -113,7 +113,7 @@ def _known_tables(each: IngestedObject, state: GatewayState | None) -> tuple[Tab
 
 
 def known_tables_of(state: GatewayState | None, each: IngestedObject) -> tuple[TableName, ...]:
-    """Return the tables of a source schema that the last update had, of those that an object of an ingestion takes."""
+    """Return the tables of a source schema in the last update that match an object of the ingestion."""
     tables = () if state is None else state.gateway.tables
     names = (TableName(schema=table.source_schema, table=table.source_table) for table in tables)
     return tuple(name for name in names if name.schema == each.source_schema and takes_table(each, name))

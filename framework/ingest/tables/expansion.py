@@ -1,7 +1,7 @@
 """Expands ingestions to datasets and flows: one stream of changes for a database, two flows for each of its tables.
 
-The tables are those that the database has now, so a table that is added to a source schema joins at the next update:
-its snapshot flow has the log take it in, and waits until all older transactions have ended, before it reads it.
+The tables are read from the database in each update, so a table that is added to a source schema joins at the next one:
+its snapshot flow adds the table to the log and waits until all older transactions have ended before it reads rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SNAPSHOT_ONLY, _CHANGES_ONLY = (
     frozenset({"maxRowsPerTrigger", "maxBytesPerTrigger", "spoolFolder"}),
 )
 _ORDER = ("generation", "position", "ordinal")
-"""Columns of the log that order changes; the rows of a snapshot have zeros in them, and are older than every change."""
+"""Columns of the log that order changes; they are zero in rows of a snapshot, which are older than every change."""
 _CAUSE = "\0"
 
 
@@ -72,8 +72,8 @@ def expand_ingestions(
 ) -> None:
     """Add the datasets and flows of all ingestions to a registry.
 
-    A table with a fault gets flows whose queries raise it, so that the flows of the other tables run. So do all tables
-    of an ingestion whose database can't be read.
+    The flows of a table with an error raise it in their queries, so that the flows of the other tables run. If a
+    database can't be read, the flows of all tables of its ingestion raise the error.
 
     Args:
         registry: has the ingestions.
@@ -85,7 +85,7 @@ def expand_ingestions(
 
     Raises:
         UserError: the connection or any table of an ingestion is missing.
-        SourceError: DATABASE_SCHEMA_MISSING, of a schema that no update had.
+        SourceError: DATABASE_SCHEMA_MISSING, for a schema that no earlier update has found.
     """
     for spec in registry.ingestions:
         expansion = _Expansion(
@@ -101,7 +101,7 @@ def expand_ingestions(
         try:
             expansion.add()
         except SourceError as error:
-            if error.condition == SCHEMA_MISSING:  # a name that was never right is a fault of the code
+            if error.condition == SCHEMA_MISSING:  # a schema that no update has found is an error in the code
                 raise
             registry.replaced.intersection_update(replaced)
             registry.rebuilt.intersection_update(rebuilt)
@@ -152,7 +152,7 @@ class _Expansion:
         gap = None if state is None or self._is_new_log_asked(state) else lost_operations(self.storage, state)
         if refusal is None and gap is not None:
             self._datasets.refuse_changes(gap.at(self.spec.location))
-        # The changes of tables that are held are staged, also if all are.
+        # The changes of held tables are staged, even if all tables are held.
         elif refusal is None and (copies or has_changes(self.storage, changes_name(self.spec, self.registry))):
             self._add_changes(copies, [each.table for each in copies or found])
         for copy in found:
@@ -162,7 +162,7 @@ class _Expansion:
         self._note_unlisted(found)
 
     def refuse(self, error: SluiceError) -> None:
-        """Add the tables that are known, with the fault of their database. Its state is not touched."""
+        """Add the known tables with flows that fail with the error of their database; leave the state as it is."""
         self._datasets.refuse(error.at(self.spec.location), GatewayStore(self.storage).read(self.spec.name))
         schemas = (
             target_of(
@@ -182,7 +182,7 @@ class _Expansion:
         self.registry.unlisted.append(unlisted)
 
     def _note_unlisted(self, found: Sequence[Copy | FailedCopy]) -> None:
-        """Note the schemas of copies whose source schema is gone: it may have had more tables."""
+        """Note each source schema that was dropped: it may have had more tables than the known ones."""
         gone = [each for each in found if isinstance(each, FailedCopy) and each.error.condition == SCHEMA_MISSING]
         if gone:
             schemas = frozenset((each.target.catalog, each.target.schema) for each in gone)
@@ -195,7 +195,7 @@ class _Expansion:
         return IngestionDatasets(registry=self.registry, spec=self.spec)
 
     def _of_other_storage(self, other: str) -> SluiceError:
-        """Return the fault of a storage that would read what another one has to read."""
+        """Return the error of a storage that is not the reader of the log."""
         return OperationError(
             "INGESTION_OF_OTHER_STORAGE",
             location=self.spec.location,
@@ -205,9 +205,9 @@ class _Expansion:
         )
 
     def _of_other_log(self, state: GatewayState | None) -> SluiceError | None:
-        """Return the fault of changes that were read from a log of another name; None if a new one is asked for.
+        """Detect staged changes from a log of another name; None if there are none, or a new log is requested.
 
-        A snapshot would add its table to the other log, whose changes nothing reads.
+        Otherwise a snapshot would add its table to the other log, whose changes no flow reads.
         """
         changes = changes_name(self.spec, self.registry)
         if state is None or self._is_new_log_asked(state) or self.is_refreshed(changes):
@@ -266,7 +266,7 @@ class _Expansion:
         options = {
             **self._options(_SNAPSHOT_ONLY),
             "tables": ",".join(table.quoted for table in dict.fromkeys(tables)),
-            # The flow of the row's table fails then, and not the changes of all tables.
+            # On such a row the flow of its table fails, not the flow that stages the changes of all tables.
             "unreadableRows": "keep",
         }
 
@@ -286,14 +286,14 @@ class _Expansion:
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
-        # Log and position of a generation are not part of the text: they change no column, and no source.
+        # The log and the position of a generation are not part of the text: they affect neither columns nor sources.
         query = GeneratedQuery(text=repr(sorted(options.items())))
 
         self._datasets.add_changes()
         self._add_flow(FlowSpec(name=name, target=name, location=spec.location), changes, query)
 
     def _add_flows(self, copy: Copy) -> None:
-        """Add the flows of a copy, in which the columns of the log have names that the table does not have."""
+        """Add the flows of a copy; they give the columns of the log names that the table does not use."""
         operation, *order = (free_name(name, copy.read_columns) for name in ("operation", *_ORDER))
         pairs = (f"'{name}', `{column}`" for name, column in zip(_ORDER, order, strict=True))
         scd_type = copy.configuration.scd_type
@@ -327,14 +327,14 @@ class _Expansion:
         self._add_flow(changes, lambda: self._changed(copy, operation, order), query)
 
     def _state(self, copy: Copy) -> TableState:
-        """The state of a copy when its flow starts: a generation may begin after the modules are loaded."""
+        """Return the state of a copy when its flow starts: a generation may begin after the modules are loaded."""
         state = GatewayStore(self.storage).read(self.spec.name)
         found = None if state is None else state.table(copy.key)
         return found or TableState(table=self._gateway([copy]).tables[0])
 
     @without_call_sites()
     def _snapshot(self, copy: Copy, order: Sequence[str]) -> DataFrame:
-        """The rows of the table as its chunks have them, older than every change of their generation."""
+        """Return the rows of the table as its chunks contain them, older than every change of their generation."""
         state = self._state(copy)
         options: dict[str, str | int] = {
             **self._options(_CHANGES_ONLY),
@@ -356,7 +356,7 @@ class _Expansion:
 
     @without_call_sites()
     def _changed(self, copy: Copy, operation: str, order: Sequence[str]) -> DataFrame:
-        """The changes of the table, as columns. A row that does not meet the row filter any more is deleted."""
+        """Return the changes of the table as columns; a row that no longer meets the row filter becomes a delete."""
         from pyspark.sql import functions as F
 
         rows = self.spark.readStream.table(changes_name(self.spec, self.registry).quoted)
@@ -365,7 +365,7 @@ class _Expansion:
         rows = rows.where(F.col("source_table") == str(copy.table))
         refused = self._refused(copy)
         if state.newest_complete:
-            # The rows of a later snapshot of all rows replace what this change made of the table.
+            # A later snapshot of all rows replaces the effect of this change.
             later = F.expr(f"{values[0]} >= {state.newest_complete}")
             rows = rows.where(~reduce(or_, (condition for condition, _ in refused)) | later)
         if state.oldest_kept:
@@ -379,7 +379,7 @@ class _Expansion:
             F.from_json(payload, copy.schema, payload_options(copy.read_columns)).alias("row"),
         )
         if state.newest_complete:
-            # Also the changes that an earlier release staged without a key.
+            # This includes changes that an earlier release staged without a key.
             has_key = reduce(and_, (F.col("row")[key].isNotNull() for key in copy.keys))
             is_later = F.expr(f"`{order[0]}` >= {state.newest_complete}")
             rows = rows.where(is_later | (F.col(operation) == "TRUNCATE") | has_key)
@@ -391,7 +391,7 @@ class _Expansion:
         return rows.select(operation, *order, *map(quoted_column, copy.columns))
 
     def _refused(self, copy: Copy) -> list[tuple[Column, Column]]:
-        """The changes that the copy can't apply, as conditions, each with the text of the error that fails its flow."""
+        """Return conditions for the changes that the copy can't apply, each with the error text that fails its flow."""
         from pyspark.sql import functions as F
 
         operation = F.col("operation")
@@ -420,12 +420,12 @@ class _Expansion:
             self.registry.generated[flow.name] = query
 
     def _options(self, foreign: frozenset[str]) -> dict[str, str]:
-        """Return the options of one of the sources: the common ones, and those of the user that it has."""
+        """Return the options of a source: the common options, and the options of the user that the source has."""
         own = {name: value for name, value in self.spec.options if name not in foreign}
         common = {"connection": self.spec.connection, "slot": log_name(self.spec).position}
         return {**common, **own, "connectionsFolder": str(self.folder)}
 
 
 def _raised(error: SourceError) -> str:
-    """Return the text of an exception of ours in Spark, which the run recognizes."""
+    """Return the text with which Spark raises an error of Sluice, in the form that the run recognizes."""
     return f"\n{SourceError.__module__}.{SourceError.__name__}: {error.render()}\n\n"

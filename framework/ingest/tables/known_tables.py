@@ -1,4 +1,4 @@
-"""What earlier updates know of the tables of an ingestion, from its recorded state and its checkpoints."""
+"""Facts that earlier updates recorded about the tables of an ingestion, from its state and its checkpoints."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from framework.sources.databases.tables import TableName
 def known_table(
     storage: Storage, gateway: str, changes: QualifiedName, table: TableName, target: QualifiedName, *, key: str
 ) -> KnownTable | None:
-    """Return what is known of the table of a copy.
+    """Return the recorded facts about the table of a copy; None if an operator requested a new snapshot of all rows.
 
-    None if an operator asked for another snapshot of all rows: that publishes the table again before it reads a
-    chunk. One of some rows ends no gap, except that of rows which its condition selects.
+    Such a snapshot publishes the table again before it reads a chunk. A snapshot of some rows ends only a gap of the
+    rows that its condition selects.
 
     Args:
         storage: the pipeline's storage.
@@ -29,7 +29,7 @@ def known_table(
         changes: the table of its changes.
         table: the source table.
         target: the copy.
-        key: what states and requests call the copy.
+        key: the key of the copy in states and requests.
     """
     pending = pending_request(storage, gateway, key)
     if pending is not None and pending.where is None:
@@ -39,11 +39,11 @@ def known_table(
     least = 0 if found is None or found.current is None else found.current.checkpoint
     copy = recorded_copy(storage, state, gateway, target)
     is_other = copy is not None and (copy.definition.gateway, copy.definition.source) != (gateway, str(table))
-    # The batches of a copy that has the rows of another table or ingestion say nothing of this one.
+    # If the copy has the rows of another table or ingestion, its batches are no evidence for this table.
     planned = None if is_other else _planned(storage, target, snapshot_flow_name(target), least)
     staged = _planned(storage, changes, changes)
     if found is None or (planned is None and staged is None):
-        # Neither its rows nor the log were read: whatever has its name now is the table.
+        # Neither its rows nor the log were read: any table of this name is accepted.
         return KnownTable(is_begun=planned is not None)
     basis = planned_basis(planned or ())
     return KnownTable(
@@ -64,7 +64,7 @@ def is_copied(storage: Storage, target: QualifiedName) -> bool:
 def recorded_copy(
     storage: Storage, state: GatewayState | None, gateway: str, target: QualifiedName
 ) -> CopyState | None:
-    """Return how the rows of a copy were made, by an ingestion with a state or by another one; None if it is new."""
+    """Return how the rows of a copy were made, by this ingestion or by another one; None for a new copy."""
     own = None if state is None else state.copy(target)
     return own or copy_elsewhere(GatewayStore(storage), target, gateway)
 
@@ -76,9 +76,9 @@ def recorded_reader(storage: Storage, gateway: str) -> str:
 
 
 def first_position(storage: Storage, state: GatewayState) -> int:
-    """Return the position at which the log must begin: that of the first snapshot, if it began before the log was read.
+    """Return the position where the log must begin: the first snapshot's, if that began before the log was read.
 
-    The snapshots of another ingestion, whose copy is in this one now, have positions of another log.
+    Snapshots of a copy that came from another ingestion are left out: their positions belong to another log.
     """
     changes = state.gateway.changes
     is_rebuilt = GenerationStore(storage).manifest(changes, changes).in_state(GenerationState.BUILDING) is not None
@@ -91,9 +91,9 @@ def first_position(storage: Storage, state: GatewayState) -> int:
 
 
 def _planned(storage: Storage, target: QualifiedName, flow: QualifiedName, least: int = 0) -> tuple[str, ...] | None:
-    """Return the offsets of the last micro-batch that is planned for a flow; None before the first.
+    """Return the offsets of the last planned micro-batch of a flow; None before the first one.
 
-    A checkpoint generation below `least` is of an earlier snapshot.
+    Checkpoint generations below `least` belong to an earlier snapshot.
     """
     generations = GenerationStore(storage)
     current = generations.current(target, flow)

@@ -1,4 +1,4 @@
-"""The tables that the objects of an ingestion name: single ones, and those of a source schema, with their copies."""
+"""The tables that the objects of an ingestion select, by name or from a source schema, with their copies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from framework.sources.databases.source_session import SourceSession
 
 SCHEMA_MISSING = "DATABASE_SCHEMA_MISSING"
-"""A schema that no update had has a wrong name; one that is gone fails its tables alone."""
+"""A schema that no update has found has a wrong name; a dropped schema fails only its own tables."""
 
 
 def declared_tables(source: SourceSession, spec: IngestionSpec) -> Iterator[tuple[IngestedObject, TableName]]:
-    """Yield the source tables of an ingestion with their objects; a table that is named need not exist.
+    """Yield the source tables of an ingestion with their objects; a table that is declared by name may not exist.
 
     Raises:
         SourceError: DATABASE_SCHEMA_MISSING.
@@ -56,6 +56,6 @@ def target_of(each: IngestedObject, name: TableName, *, catalog: str, schema: st
 
 
 def takes_table(each: IngestedObject, name: TableName) -> bool:
-    """Whether the patterns of an object of an ingestion take a table of its schema."""
+    """Whether the patterns of an object of an ingestion select a table of its schema."""
     included = not each.include or any(fnmatchcase(name.table, pattern) for pattern in each.include)
     return included and not any(fnmatchcase(name.table, pattern) for pattern in each.exclude)

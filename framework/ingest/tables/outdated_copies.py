@@ -1,4 +1,4 @@
-"""Copies whose rows were made in another way than they would be made now: held, or read again."""
+"""Copies whose rows were made by an outdated definition: they are refused, or read again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutdatedCopies:
-    """Decides what becomes of the copies of one ingestion with rows of another definition, and notes it.
+    """Decides whether the outdated copies of one ingestion are refused or read again, and notes it.
 
     Args:
         registry: gets the copies whose rows are read again.
@@ -40,7 +40,7 @@ class OutdatedCopies:
     is_refreshed: Callable[[QualifiedName], bool]
 
     def check(self, copy: Copy, state: GatewayState | None) -> None:
-        """Refuse a copy that has rows of another definition, unless this update reads them all again.
+        """Refuse a copy that has rows of another definition, unless this update reads all its rows again.
 
         Args:
             copy: the copy, as its rows would be made now.
@@ -58,7 +58,7 @@ class OutdatedCopies:
         is_unfinished = before.rebuild > 0 and is_rebuild_open(storage, before)
         if not is_outdated and not is_unfinished:
             if error is not None and not self._is_skipped(copy):
-                # It has no rows, but staged changes of before are passed over, and its table has the columns of before.
+                # It has no rows, but earlier staged changes are skipped, and its table has the earlier columns.
                 self.registry.replaced.add(target)
                 if not is_replaceable(before.definition, copy.definition):
                     self.registry.rebuilt.add(target)
@@ -75,7 +75,7 @@ class OutdatedCopies:
     def _is_read_again(
         self, copy: Copy, before: CopyDefinition, state: GatewayState | None, *, is_outdated: bool
     ) -> bool:
-        """Whether this update reads all rows of a copy again: it was missed, an operator asked, or its policy does."""
+        """Whether this update reads all rows of a copy again: it was missed, or a request or its policy demands it."""
         storage, now, key = self.storage, copy.definition, copy.key
         known = None if state is None else state.table(key)
         if (known is not None and reads_altered(known, before, now)) or is_pending(storage, self.spec.name, key):
@@ -89,7 +89,7 @@ class OutdatedCopies:
         return note is not None
 
     def _has_changes_only(self, copy: Copy) -> bool:
-        """Whether a copy without a snapshot gets changes that may be staged."""
+        """Whether a copy without a snapshot may have staged changes to apply."""
         return self._is_skipped(copy) and has_changes(self.storage, changes_name(self.spec, self.registry))
 
     def _is_skipped(self, copy: Copy) -> bool:

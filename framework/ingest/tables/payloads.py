@@ -31,8 +31,9 @@ def generation_sql(generations: Sequence[SnapshotGeneration]) -> str:
 def payload_options(columns: tuple[str, ...]) -> dict[str, str]:
     """Return the options of `from_json` for payloads with these columns.
 
-    A value that its column can't hold fails: a null would be a loss that nobody sees. Spark takes a column of the name
-    of corrupt records for its own, and sets it to null. Its limit for a text is below that of databases.
+    A value that does not fit its column fails, because a null would be a silent loss. A column with the name of Spark's
+    column for corrupt records would be set to null, so that name is changed. The text limit is raised, because Spark's
+    default is below the limit of databases.
     """
     return {
         "mode": "FAILFAST",
@@ -42,7 +43,7 @@ def payload_options(columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def free_name(name: str, taken: tuple[str, ...]) -> str:
-    """Return a name that no column has, in any case of letters."""
+    """Return a name that no column has, ignoring letter case."""
     lower = {column.lower() for column in taken}
     while name in lower:
         name = f"_{name}"

@@ -1,4 +1,4 @@
-"""Preflight of ingestions: what their databases lack, before anything is read or written there."""
+"""Preflight of ingestions: finds what is missing in their databases before any update reads or writes there."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _check(spec: IngestionSpec, folder: Path) -> Preflight:
 def _cased_columns(
     dialect: Dialect, source: SourceSession, tables: Mapping[TableName, TableConfiguration]
 ) -> Iterator[PreflightFinding]:
-    """Yield the tables that an update would refuse because columns that it reads differ in letter case only."""
+    """Yield a finding for each table that an update would refuse because its columns differ in letter case only."""
     for name, table in source.read_tables(tuple(tables)).items():
-        if isinstance(table, SluiceError):  # `check` has a finding of it
+        if isinstance(table, SluiceError):  # `check` reports it as a finding
             continue
         configuration = tables[name]
         names = [column.name for column in table.columns]

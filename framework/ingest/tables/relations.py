@@ -1,7 +1,7 @@
-"""The options of the stream of changes that say what identifies the tables and the rows of a gateway.
+"""The options of the stream of changes that identify the tables and the rows of a gateway.
 
-The form of the staged changes is the recorded one, whatever the modules declare now: changes of a copy that is held are
-applied after the hold.
+Changes are staged in the recorded form, regardless of what the pipeline code declares now: the changes of a held copy
+are applied after the hold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]:
-    """Return the options with the tables of a gateway, their keys, and what is known of them.
+    """Return the options with the tables of a gateway, their keys, and the recorded facts about them.
 
     Args:
         state: the gateway.
@@ -28,7 +28,7 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
     """
     declared = [each for each in state.tables if each.identity and each.is_declared]
     staged: dict[tuple[str, str], StagedForm] = {}
-    for each in sorted(state.tables, key=lambda each: not each.is_missed):  # what is missed follows no form
+    for each in sorted(state.tables, key=lambda each: not each.is_missed):  # a missed table prescribes no form
         if each.is_declared and each.staged is not None:
             # A table that has a history, too, is staged for both copies as for the history.
             other = staged.get(_name(each), each.staged)
@@ -41,7 +41,7 @@ def log_relations(state: GatewayState, copies: Sequence[Copy]) -> dict[str, str]
             *((copy.table.schema, copy.table.table, copy.identity) for copy in copies if copy.identity),
         ],
         **(gateway_dialect(state.gateway).continuity_options(known) if known else {}),
-        # A table whose key or replica identity is another one at present has changes that a copy can't apply.
+        # If the key or the replica identity of a table has changed, the copy can't apply its changes.
         "keys": [(*name, column) for name, form in staged.items() for column in form.keys],
         "textColumns": [(*name, column) for name, form in staged.items() for column in form.text_columns],
         "historyTables": [name for name, form in staged.items() if form.is_history],

@@ -14,9 +14,9 @@ DeclaredCopy = tuple[TableName, QualifiedName, TableConfiguration]
 
 
 def alike_tables(declared: Sequence[DeclaredCopy]) -> frozenset[TableName]:
-    """Return the tables with several copies that are not one of present rows and one of the history.
+    """Return the tables whose several copies are not a pair of one copy of present rows and one of the history.
 
-    Their changes are staged once, so both must take the same columns as text.
+    Changes of a pair are staged once, so both copies must read the same columns as text.
     """
     copies: dict[TableName, list[tuple[QualifiedName, TableConfiguration]]] = defaultdict(list)
     for table, target, configuration in declared:
@@ -31,7 +31,7 @@ def _is_pair(copies: Sequence[tuple[QualifiedName, TableConfiguration]]) -> bool
 
 
 def recorded_names(state: GatewayState | None, table: TableName) -> dict[QualifiedName, str]:
-    """Return the `copy_name` of each copy of a source table that the last updates had."""
+    """Return the recorded `copy_name` of each copy of a source table."""
     tables = () if state is None else (each.table for each in state.tables)
     return {each.target: each.copy_name for each in tables if each.source == str(table)}
 
@@ -39,13 +39,13 @@ def recorded_names(state: GatewayState | None, table: TableName) -> dict[Qualifi
 def copy_names(
     declared: Sequence[DeclaredCopy], recorded: Callable[[TableName], Mapping[QualifiedName, str]]
 ) -> dict[tuple[TableName, QualifiedName], str]:
-    """Return the `copy_name` of each copy: that of before; of new ones, one has the name of the source.
+    """Return the `copy_name` of each copy: the recorded name; the first new copy gets the name of the source.
 
-    A copy keeps its name when another one joins or leaves, so that no state becomes that of the other one.
+    A copy keeps its name when another copy joins or leaves, so that the two never exchange their states.
 
     Args:
         declared: the copies.
-        recorded: the names of the copies of a table that the last updates had.
+        recorded: returns the recorded names of the copies of a table.
     """
     alike, names = alike_tables(declared), dict[tuple[TableName, QualifiedName], str]()
     for table in dict.fromkeys(table for table, *_ in declared):

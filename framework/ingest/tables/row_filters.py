@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def fault_of_filter(spark: SparkSession, schema: str, text: str) -> str | None:
-    """Return why a text is no row filter for rows of a schema, as a sentence; None if it is one.
+    """Return why a text is not a valid row filter for a schema, as a sentence; None if it is valid.
 
-    The definition of a copy has the text only (ADR 46): of a Python function, rows by two codes would be mixed.
+    Python functions are refused: the definition of a copy records the text only (ADR 46), so rows of two versions of
+    the function could be mixed.
     """
     from pyspark.errors import PySparkException
 

@@ -20,13 +20,13 @@ BEGINNING = json.dumps({"version": _VERSION, "beginning": True})
 """The offset before the first plan, for a streaming source whose initial offset must not depend on the table."""
 
 BATCH_CHUNKS = 8
-"""Chunks of the largest size in a micro-batch; of smaller chunks it has as many more."""
+"""Chunks of the largest size per micro-batch; it has proportionally more of smaller chunks."""
 
 _MOST_PERCENT_BEFORE_END = 99.0
 
 
 class ChunkKind(StrEnum):
-    """What the bounds of a chunk are."""
+    """The kind of bounds of a chunk."""
 
     KEY = "key"
     TID = "tid"
@@ -49,13 +49,13 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyColumn:
-    """A key column, with what is needed to compare it exactly as the plan did.
+    """A key column, with the properties that are needed to compare it exactly as in the plan.
 
     Args:
         name: as the database stores it.
         type_name: SQL of the type to which the text of a bound is cast, without modifiers and below any domain.
         collation: SQL of the collation of the comparison; None if the type has none.
-        operator_schema: schema of the type's operators if it is not the database's own, such as that of citext.
+        operator_schema: schema of the type's operators if the type is not built in, such as the schema of citext.
         nullable: whether rows may have NULL in it.
     """
 
@@ -68,7 +68,7 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBasis:
-    """What a plan depends on; a plan is valid as long as its basis is.
+    """The facts that a plan depends on; a plan is valid as long as its basis is unchanged.
 
     Args:
         kind: KEY, TID or WHOLE.
@@ -76,11 +76,11 @@ class PlanBasis:
         storage_id: changes when the database rewrites the table.
         key: the key columns, in the order of the index; () unless `kind` is KEY.
         generation: number of the snapshot of this table.
-        continuity: what tells the table and its part of the log from those of the same name, as text of the dialect,
-            when the last chunks were planned.
+        continuity: distinguishes the table and its part of the log from replacements of the same name, as text of the
+            dialect, when the last chunks were planned.
         position: the position of the log when the plan began; 0 if nothing reads the log.
-        columns: the number of each column of the table, which no other column gets.
-        stamps: of each column, which changes when it is altered.
+        columns: the number of each column of the table; numbers are never reused.
+        stamps: the stamp of each column, which changes when the column is altered.
         horizon: all transactions below it had ended when the plan began, as text of the dialect.
     """
 
@@ -97,7 +97,7 @@ class PlanBasis:
 
     @property
     def has_null_chunk(self) -> bool:
-        """Whether the plan ends with a chunk of the rows that have NULL in a key column."""
+        """Whether the plan ends with a chunk of the rows with NULL in a key column."""
         return any(column.nullable for column in self.key)
 
 
@@ -107,7 +107,7 @@ class Chunk:
 
     Args:
         number: 1 for the first chunk of the snapshot.
-        kind: what the bounds are.
+        kind: the kind of the bounds.
         lower: exclusive; None if the chunk is open below.
         upper: inclusive; None if the chunk is open above.
     """
@@ -123,11 +123,12 @@ class SnapshotOffset:
     """The end of a planned batch of chunks.
 
     Args:
-        basis: what the plan depends on.
+        basis: the facts that the plan depends on.
         chunks_planned: number of chunks from the first one to the end of this batch.
         rows_planned: estimate of their rows.
         upper_bounds: upper bounds of the bounded chunks of this batch, ascending.
-        finished: whether this batch has the last chunks: the one open above, and that of NULL keys if there is one.
+        finished: whether this batch has the last chunks: the chunk that is open above, and the chunk of NULL keys if
+            there is one.
     """
 
     basis: PlanBasis
@@ -205,7 +206,7 @@ def advance(
     """Return the offset of the next batch, with these upper bounds.
 
     Args:
-        basis: of the plan; that of `previous` unless there is none.
+        basis: of the plan; the basis of `previous` if there is a previous offset.
         previous: the offset of the batch before; None for the first batch.
         bounds: upper bounds of the next chunks, ascending and above those of `previous`.
         rows: estimate of the rows of the chunks of the batch.
@@ -263,7 +264,7 @@ def remaining_seconds(
     Args:
         offset: the last offset whose chunks are read.
         estimated_rows: rows of the table.
-        rows_read: rows that were read in `elapsed_seconds`, such as those since the last start.
+        rows_read: rows that were read in `elapsed_seconds`, for example since the last start.
         elapsed_seconds: time of that reading.
     """
     if offset is not None and offset.finished:
@@ -275,12 +276,12 @@ def remaining_seconds(
 
 
 def plan_fault(table: TableName, reason: str) -> SourceError:
-    """Return the fault of a plan whose basis is gone."""
+    """Return the error of a plan whose basis has changed."""
     return SourceError("SNAPSHOT_PLAN_INVALID", table=table, reason=reason)
 
 
 def refuse_other_table(table: TableName, planned: str | int, found: str | int) -> None:
-    """Refuse a table that has the name of the planned one, but is another one; 0 and an empty text are unknown.
+    """Refuse a different table under the name of the planned table; 0 and an empty text mean unknown.
 
     Raises:
         SourceError: SNAPSHOT_TABLE_REPLACED.

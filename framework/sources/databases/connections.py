@@ -1,7 +1,7 @@
-"""Connections to source databases: their names, where they are defined, and what is shown of them.
+"""Connections to source databases: their names, their definitions, and their text without secrets.
 
 A connection is defined in the environment (`SLUICE_CONNECTION_<NAME>`) or in `connections.yml` beside the spec. Its
-user and password are never part of a text: not of a repr, an error or a log.
+user and password never appear in a text: neither in a repr nor in an error or a log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from framework.sources.databases.schemes import connection_example, find_dialect
 FILE_NAME = "connections.yml"
 _PREFIX = "SLUICE_CONNECTION_"
 _NOT_YET = ("mysql", "mariadb", "sqlserver")
-# Written as a reference, which `hide_in_text` does not replace.
+# Written as a reference, because `hide_in_text` does not replace references.
 _HIDDEN = "${password}"
 # A shorter secret is hidden as a whole word only: it may be part of any word.
 _SHORTEST_SECRET = 4
@@ -38,7 +38,7 @@ _URI = re.compile(
     r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
     r"(?P<hosts>[^@/?#\s]*)(?:/(?P<database>[^@/?#\s]*))?(?:\?(?P<query>[^#\s]*))?"
 )
-# A % that begins no byte: libpq rejects the whole text.
+# A % without two hexadecimal digits: libpq rejects the whole text.
 _STRAY = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 # Host names, addresses, addresses of IPv6 in brackets and percent-encoded socket folders, with ports.
 _HOSTS = re.compile(
@@ -77,7 +77,7 @@ class Connection:
 
     @property
     def scheme(self) -> str:
-        """The scheme, in lower case, which says what kind of database it is."""
+        """The scheme, in lower case; it determines the kind of database."""
         return _matched(self.uri)["scheme"].lower()
 
     @property
@@ -106,9 +106,9 @@ class Connection:
         return f"{self.name}: {self.address}"
 
     def _remember_secrets(self) -> None:
-        """Let all texts of this process hide the secrets, but none that is also the user, a host or the database.
+        """Hide the secrets in all texts of this process, except a secret that equals the user, a host or the database.
 
-        The names of tables and columns of a development database would be hidden with such a password.
+        With such a password, the names of tables and columns of a development database would be hidden.
         """
         match = _matched(self.uri)
         hosts = re.split(r"[,:]", match["hosts"] or "")
@@ -116,7 +116,7 @@ class Connection:
         remember_secrets(*(secret for secret in self._secrets() if unquote(secret) not in shown))
 
     def _secrets(self) -> Iterator[str]:
-        """Yield each secret as it is in the URI, decoded, and escaped as in a connection string of keywords."""
+        """Yield each secret as written in the URI, decoded, and escaped as in a keyword connection string."""
         match = _matched(self.uri)
         pairs = (pair.partition("=") for pair in (match["query"] or "").split("&"))
         encoded = [match["password"] or "", *(value for key, _, value in pairs if is_secret_name(unquote(key)))]
@@ -158,11 +158,11 @@ def find_connection(name: str, folder: Path, environ: Mapping[str, str]) -> Conn
 
 
 def remember_connections(folder: Path | None, environ: Mapping[str, str]) -> None:
-    """Let all texts of this process hide the passwords of all connections, before any of them is used.
+    """Hide the passwords of all connections in all texts of this process, before any connection is used.
 
     Args:
         folder: the folder of the spec; None for a pipeline without one.
-        environ: the environment variables; others of them whose name says that they are secret are hidden, too.
+        environ: the environment variables; other variables with the name of a secret are hidden, too.
     """
     remember_environment(environ)
     uris = [value.strip() for key, value in environ.items() if key.startswith(_PREFIX)]
@@ -192,7 +192,7 @@ def has_password(uri: str) -> bool:
 
 
 def read_uris(path: Path) -> tuple[str, ...]:
-    """Return the connection strings of a `connections.yml`; those of invalid entries are left out.
+    """Return the connection strings of a `connections.yml`, without invalid entries.
 
     Raises:
         UserError: DATABASE_CONNECTIONS_UNREADABLE or DATABASE_CONNECTIONS_INVALID.
@@ -231,7 +231,7 @@ def _query(match: re.Match[str]) -> dict[str, str]:
 
 
 def _has_stray_user(match: re.Match[str]) -> bool:
-    """Return whether an unencoded `?` of a password has moved its end and the host into the parameters."""
+    """Return whether an unencoded `?` in a password has moved the rest of it and the host into the parameters."""
     return match["user"] is None and "@" in (match["query"] or "")
 
 

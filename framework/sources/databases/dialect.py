@@ -1,7 +1,7 @@
-"""The port to a kind of database: what a dialect gives to the engine, which knows no database by itself.
+"""The port to a kind of database: the interface of a dialect; the engine itself has no code for any database.
 
-`docs/adr/0076-databases-are-read-through-a-dialect.md` says what each part is for. `DialectConformance` of
-`framework.testing` is the suite that every dialect passes.
+`docs/adr/0076-databases-are-read-through-a-dialect.md` explains the purpose of each part. Every dialect passes the
+suite `DialectConformance` of `framework.testing`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a kind of database can do; a caller asks here, and never by the name of the dialect.
+    """The abilities of a kind of database; callers check these, never the name of the dialect.
 
     Args:
-        keeps_position: whether the database keeps a position for each reader, and its log from there on. Otherwise the
-            log is removed by age, whoever has read it.
+        keeps_position: whether the database keeps a position for each reader, and the log from this position on.
+            Otherwise the log is removed by age, whether it was read or not.
         logs_truncates: whether a TRUNCATE of a table is in the log, as one change.
         compares_tables: whether a table can be compared with its copy (`whole_table`).
     """
@@ -43,7 +43,7 @@ class Abilities:
 
 
 class SparkColumn(Protocol):
-    """A column of a source table, as Spark has it."""
+    """A column of a source table with its Spark type."""
 
     @property
     def name(self) -> str:
@@ -62,8 +62,8 @@ class SourceRead:
 
     Args:
         path: the Parquet file with its rows.
-        position: the position of the log up to which they may have changes.
-        shows_copy: whether every transaction that ran before has ended, so that the rows show all that a copy has.
+        position: the position of the log up to which the rows may have changes.
+        shows_copy: whether every earlier transaction had ended, so that the rows include all changes of a copy.
     """
 
     path: Path
@@ -92,7 +92,7 @@ class WholeTable(Protocol):
         ...
 
     def doubt(self, read: SourceRead, stored: str) -> str | None:
-        """Return why a difference may be a change that the copy does not have yet; None if that is impossible.
+        """Return why a difference may be a change that the copy does not have yet; None if it can't be one.
 
         Args:
             read: the rows that were compared.
@@ -102,7 +102,7 @@ class WholeTable(Protocol):
 
 
 class Dialect(Protocol):
-    """A kind of database. It is one object without state; what needs a connection takes it."""
+    """A kind of database: a single object without state; methods that need a connection take it as an argument."""
 
     @property
     def name(self) -> str:
@@ -111,22 +111,22 @@ class Dialect(Protocol):
 
     @property
     def facts(self) -> DialectFacts:
-        """What it supplies as data."""
+        """The constant facts of the dialect."""
         ...
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do."""
+        """The abilities of the database."""
         ...
 
     @property
     def snapshot_options(self) -> tuple[str, ...]:
-        """The names of the options that its snapshots have beside those of every dialect."""
+        """The names of the options of its snapshots, in addition to the options of every dialect."""
         ...
 
     @property
     def changes_options(self) -> tuple[str, ...]:
-        """The names of the options that its streams of changes have beside those of every dialect."""
+        """The names of the options of its streams of changes, in addition to the options of every dialect."""
         ...
 
     def open(
@@ -144,7 +144,7 @@ class Dialect(Protocol):
 
         Args:
             table: the table.
-            text_columns: the columns that are read as the text of the database.
+            text_columns: the columns that are read as text, in the output format of the database.
 
         Raises:
             UserError: DATABASE_TEXT_COLUMN_UNKNOWN.
@@ -154,7 +154,7 @@ class Dialect(Protocol):
     def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
         """Return the columns whose text may change without an entry in the log, such as the present name of an object.
 
-        They can't be a part of a key: the row of an earlier text would stay in the copy for ever.
+        They can't be part of a key: the row with the earlier text would stay in the copy forever.
         """
         ...
 
@@ -164,12 +164,12 @@ class Dialect(Protocol):
         Args:
             mending: the change.
             table: the table.
-            columns: the columns that it is about.
+            columns: the affected columns.
         """
         ...
 
     def other_log(self, stored: str, log: LogName) -> Gap | None:
-        """Return the gap of an offset that was read from another log than the named one; None if it is of that one.
+        """Detect an offset that was read from another log than the named one; None if the logs are the same.
 
         Raises:
             SourceError: DATABASE_POSITION_INVALID.
@@ -177,24 +177,24 @@ class Dialect(Protocol):
         ...
 
     def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
-        """Return the gap that an update found, if nothing at the source shows it any more; else None.
+        """Return the gap that the last update found, if the source no longer shows it; else None.
 
         Args:
-            condition: with which the changes failed in the last update.
-            log: their log.
+            condition: the condition with which the changes failed in the last update.
+            log: the log of the changes.
         """
         ...
 
     def continuity_options(self, known: Mapping[TableName, str]) -> Mapping[str, Sequence[tuple[object, ...]]]:
-        """Return options of its own for the stream of changes, as lists of names: what is known of the tables.
+        """Return the dialect's options for the stream of changes, as lists of names: the recorded facts of tables.
 
         Args:
-            known: as `LoggedTables.continuity` returned them.
+            known: the results of `LoggedTables.continuity`.
         """
         ...
 
     def snapshot(self, options: Options) -> SnapshotRequest:
-        """Return what the options of a snapshot ask for.
+        """Return the request that the options of a snapshot describe.
 
         Raises:
             UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.
@@ -202,7 +202,7 @@ class Dialect(Protocol):
         ...
 
     def changes(self, options: Options) -> ChangesRequest:
-        """Return what the options of a stream of changes ask for.
+        """Return the request that the options of a stream of changes describe.
 
         Raises:
             UserError: DATABASE_OPTION_MISSING, DATABASE_OPTION_INVALID, or an error of the connection.

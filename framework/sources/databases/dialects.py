@@ -1,4 +1,4 @@
-"""The dialect of a connection: the only way from the engine to the code of one kind of database."""
+"""Looks up the dialect of a connection: the only path from the engine to the code for one kind of database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def dialect_of(connection: Connection) -> Dialect:
-    """Return the dialect that reads a connection; its module is imported.
+    """Import and return the dialect that reads a connection.
 
     Raises:
         UserError: DRIVER_NOT_INSTALLED.
@@ -36,7 +36,7 @@ def require_drivers(name: str, facts: DialectFacts) -> None:
 
     Args:
         name: the name of the database.
-        facts: of its dialect.
+        facts: the facts of its dialect.
 
     Raises:
         UserError: DRIVER_NOT_INSTALLED.
@@ -49,30 +49,30 @@ def require_drivers(name: str, facts: DialectFacts) -> None:
 
 
 def facts_of(scheme: str) -> DialectFacts:
-    """Return the data of the dialect that reads connections of a scheme; those of no database if it is unknown."""
+    """Return the facts of the dialect for a scheme of connections; empty facts for an unknown scheme."""
     found = find_dialect(scheme) if scheme else None
     return DialectFacts() if found is None else cast("Dialect", found.load()).facts
 
 
 @cache
 def every_facts() -> tuple[DialectFacts, ...]:
-    """Return the data of all dialects, whose drivers need not be installed."""
+    """Return the facts of all dialects; their drivers may be missing."""
     return tuple(cast("Dialect", each.load()).facts for each in known_dialects())
 
 
 def gap_end(condition: str | None) -> GapEnd | None:
-    """Return how a gap ends that a new position should not end; None for any other one."""
+    """Return how to end a gap that a new position should not end; None for any other gap."""
     found = (each.gap_ends.get(condition or "") for each in every_facts())
     return next((each for each in found if each is not None), None)
 
 
 def is_retryable(condition: str) -> bool:
-    """Whether another attempt may heal a fault of a database without any other change."""
+    """Whether a retry may succeed after an error of a database, without any other change."""
     return condition in RETRYABLE or any(condition in each.retryable for each in every_facts())
 
 
 def is_log_in_use(condition: str | None) -> bool:
-    """Whether a fault says that another reader reads the log."""
+    """Whether a condition means that another reader reads the log."""
     return condition is not None and any(condition == each.log_in_use for each in every_facts())
 
 

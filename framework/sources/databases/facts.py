@@ -1,4 +1,4 @@
-"""What a dialect supplies as data: its drivers, what its errors mean, and how they end. It needs no driver."""
+"""The constant facts of a dialect: its drivers, the meaning of its errors, and their remedies. They need no driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class Remedy(StrEnum):
-    """What somebody can do about a fault of a source, best first in a diagnosis."""
+    """A remedy for an error of a source; a diagnosis lists its remedies best first."""
 
     NEW_POSITION = "new position"
     """Begin the log at a new position, and read all tables again."""
@@ -22,14 +22,14 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDiagnosis:
-    """What some faults of a database mean.
+    """The explanation of a group of errors of a database.
 
     Args:
         name: stable name.
         meaning: the explanation, as sentences.
-        conditions: the conditions that it explains, each with all that begin with its name.
-        patterns: regular expressions for the texts of faults that have no condition.
-        remedies: what can be done, best first.
+        conditions: the conditions that it explains, each including the conditions that begin with its name.
+        patterns: regular expressions for the texts of errors that have no condition.
+        remedies: the remedies, best first.
     """
 
     name: str
@@ -41,11 +41,11 @@ class SourceDiagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapEnd:
-    """How a gap ends that a new position of the log should not end.
+    """How to end a gap that a new position of the log should not end.
 
     Args:
         statement: the statement at the source that ends it, in which `{tables}` is the name of the list of tables, for
-            SQL; empty if only the code can.
+            SQL; empty if only a code change can.
         is_lost: whether changes are missing.
     """
 
@@ -58,18 +58,19 @@ class DialectFacts:
     """The data of a dialect.
 
     Args:
-        connection_example: a connection string, with words in place of its parts.
+        connection_example: a connection string with placeholder words.
         drivers: the modules that it imports.
         install: the command that installs them.
-        position_noun: what the database calls the position that it keeps for a reader; empty if it keeps none.
+        position_noun: the word of the database for the position that it keeps for a reader; empty if it keeps none.
         drop_statement: the statement that drops it, with `{position}` and `{tables}`, the names of a `LogName`; empty
             if nothing is kept.
-        diagnoses: of its own faults.
-        explained: the conditions of its own that a diagnosis of every source explains, by the name of the diagnosis.
+        diagnoses: the diagnoses of its own errors.
+        explained: its own conditions that a diagnosis of every source explains, by the name of the diagnosis.
         gap_ends: the gaps that a new position should not end, by their conditions.
-        log_in_use: the condition of a log that only one may read, and another one reads; empty without such a log.
-        table_gaps: the conditions of tables whose log lacks changes, beside those of every dialect.
-        retryable: the conditions that another attempt may heal without any other change.
+        log_in_use: the condition of a log that another reader reads, if it allows one reader only; empty without such
+            a log.
+        table_gaps: the conditions of tables whose log lacks changes, in addition to the conditions of every dialect.
+        retryable: the conditions under which a retry may succeed without any other change.
     """
 
     connection_example: str = ""

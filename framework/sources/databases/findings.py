@@ -1,4 +1,4 @@
-"""Findings of a preflight: what a source database lacks, and the statement that mends it.
+"""Findings of a preflight: a problem of a source database, and the statement that fixes it.
 
 A finding has a condition of the catalogue and its texts, so that it reads like the error that it prevents.
 """
@@ -14,7 +14,7 @@ from framework.sources.databases.tables import TableName
 
 
 class Severity(StrEnum):
-    """What a finding means for the ingestion."""
+    """The effect of a finding on the ingestion."""
 
     ERROR = "error"
     """Rows or changes would be missing, or a step fails."""
@@ -26,15 +26,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightFinding:
-    """One thing that a preflight found.
+    """One finding of a preflight.
 
     Args:
         condition: a key of the catalogue of conditions.
-        severity: what it means for the ingestion.
+        severity: the effect on the ingestion.
         what: what is wrong.
         remedy: what to do.
-        statement: the SQL statement or command that mends it; empty if no single one does.
-        table: the table that it is about; None if it is about the server.
+        statement: the SQL statement or command that fixes it; empty if no single statement does.
+        table: the affected table; None for the server.
     """
 
     condition: str

@@ -1,4 +1,4 @@
-"""The names of the formats of databases, and the options that both have whatever the dialect."""
+"""The names of the database formats, and the options that both formats have for every dialect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The formats `database_snapshot` and `database_changes` of `spark.readStream`, with the names that they had before.
+"""The formats `database_snapshot` and `database_changes` of `spark.readStream`, with their former names.
 
-Spark finds them by name in the session of a pipeline. The scheme of the connection says which dialect reads it, and its
-drivers are imported when a database is read, so that a pipeline without one neither needs them nor waits for them.
+Spark finds them by name in the session of a pipeline. The scheme of the connection selects the dialect. Its drivers are
+imported when a database is read, so a pipeline without a database neither needs them nor waits for them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ CHANGES_SCHEMA = (
 
 
 def register_format(spark: SparkSession, name: str) -> None:
-    """Make a format known to a session and to the sessions that are cloned from it, if it is one of these.
+    """Register a format in a session and in the sessions cloned from it, if it is a database format.
 
-    Spark's own registration compares the name with the *active* session, and refuses a name that another session has.
-    The first registration in a JVM starts a Python process, so a session without databases has none.
+    Spark's own registration checks the name in the *active* session, and refuses a name that another session has. The
+    first registration in a JVM starts a Python process, so a session without databases registers nothing.
     """
     format_class = {each.name(): each for each in _FORMATS}.get(name.lower())
     if format_class is None:
@@ -54,10 +54,11 @@ def register_format(spark: SparkSession, name: str) -> None:
 
 
 def register_formats(spark: SparkSession, frame: DataFrame) -> None:
-    """Make the formats of a streaming query known to the session that runs it.
+    """Register the formats of a streaming query in the session that runs it.
 
-    Spark makes the source of a reader with a schema when the stream starts, and looks for its format in the session of
-    the stream. The function of the query registers it in that of the pipeline, perhaps after the other was cloned.
+    For a reader with a schema, Spark creates the source when the stream starts, and looks up its format in the session
+    of the stream. The function of the query registers the format in the session of the pipeline, perhaps after the
+    session of the stream was cloned from it.
     """
     for source in streaming_sources(frame):
         if not source.is_data_source_v1:
@@ -65,7 +66,7 @@ def register_formats(spark: SparkSession, frame: DataFrame) -> None:
 
 
 def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None:
-    """Return the columns that a stream of one of these formats has, as DDL; None for another format.
+    """Return the columns of a stream of a database format, as DDL; None for another format.
 
     Raises:
         SluiceError: an option is wrong, or the database can't be read.
@@ -73,19 +74,18 @@ def schema_of_format(name: str | None, options: Mapping[str, str]) -> str | None
     if name in SNAPSHOT_FORMATS:
         return snapshot_request(options, name).schema()
     if name in CHANGES_FORMATS:
-        changes_request(options, name)  # its drivers are there, and its options are known
+        changes_request(options, name)  # checks that its drivers are installed and its options are known
         return CHANGES_SCHEMA
     return None
 
 
 class DatabaseSnapshot(DataSource):
-    """The rows of a table as they are while they are read: a stream in chunks, or a batch.
+    """The rows of a table at the time of reading: a stream in chunks, or a batch.
 
     Options: `connection` (its name), `table` (`schema.table`), `columns` and `textColumns` (lists of names),
     `rowFilter` (a SQL condition), `chunkBytes` (16m to 64m), `maxChunksPerTrigger` (512 MB of chunks),
-    `generation` (0), `slot` and
-    `publication` (those of the changes of the table, so that the log has each change that the snapshot misses),
-    `connectionsFolder` (the working folder).
+    `generation` (0), `slot` and `publication` (the same as for the changes of the table, so that the log has every
+    change that the snapshot misses), `connectionsFolder` (the working folder).
     """
 
     @classmethod
@@ -119,18 +119,18 @@ class DatabaseSnapshot(DataSource):
 class DatabaseChanges(DataSource):
     """Inserts, updates, deletes and truncates of tables, in the order of their transactions.
 
-    Columns: source_table, operation (INSERT, UPDATE, DELETE, TRUNCATE), generation, position (that of the commit),
-    ordinal (in the transaction), commit_time, schema_version, and payload: the new row as JSON, for a DELETE the
-    columns of the key.
+    Columns: source_table, operation (INSERT, UPDATE, DELETE, TRUNCATE), generation, position (of the commit), ordinal
+    (in the transaction), commit_time, schema_version, and payload: the new row as JSON; for a DELETE, the columns of
+    the key.
 
     Options: `connection` (its name), `slot`, `publication` (default: the name of the slot), `tables` (list of
     `schema.table`), `textColumns` (list of `schema.table.column`), `maxRowsPerTrigger` (1,000,000),
     `maxBytesPerTrigger` (256m), `generation` (0), `spoolFolder` (a temporary folder; on a cluster, one that all
-    machines share), `advanceTo` (0; a position that is stored soon after it is passed, also without changes),
+    machines share), `advanceTo` (0; a position that is stored soon after it is passed, even without changes),
     `unreadableRows` (fail; with `keep`, a change with a value that its type can't hold has the operation UNREADABLE and
     the reason as its payload), `keys` (list of `schema.table.column`: a change without a value of one of them is
-    unreadable, too), `historyTables` (tables of which each state is kept: a value that the log left out is unreadable
-    unless it is certainly that of the change), `connectionsFolder` (the working folder).
+    unreadable, too), `historyTables` (tables whose copies keep every state of a row: a value that the log left out is
+    unreadable unless it certainly belongs to the change), `connectionsFolder` (the working folder).
     """
 
     @classmethod
@@ -139,7 +139,7 @@ class DatabaseChanges(DataSource):
         return CHANGES_FORMAT
 
     def schema(self) -> str:
-        """Return the columns of every change; the database is not asked."""
+        """Return the columns of every change, without a query to the database."""
         return CHANGES_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -152,7 +152,7 @@ class DatabaseChanges(DataSource):
 
 
 class PostgresSnapshot(DatabaseSnapshot):
-    """`database_snapshot` by its first name."""
+    """`database_snapshot` under its original name."""
 
     @classmethod
     def name(cls) -> str:
@@ -161,7 +161,7 @@ class PostgresSnapshot(DatabaseSnapshot):
 
 
 class PostgresChanges(DatabaseChanges):
-    """`database_changes` by its first name."""
+    """`database_changes` under its original name."""
 
     @classmethod
     def name(cls) -> str:
@@ -173,7 +173,7 @@ _FORMATS: tuple[type[DataSource], ...] = (DatabaseSnapshot, DatabaseChanges, Pos
 
 
 def snapshot_request(options: Mapping[str, str], name: str = SNAPSHOT_FORMAT) -> SnapshotRequest:
-    """Return what the options of a snapshot ask for.
+    """Return the request that the options of a snapshot describe.
 
     Args:
         options: the options as Spark has them.
@@ -188,7 +188,7 @@ def snapshot_request(options: Mapping[str, str], name: str = SNAPSHOT_FORMAT) ->
 
 
 def changes_request(options: Mapping[str, str], name: str = CHANGES_FORMAT) -> ChangesRequest:
-    """Return what the options of a stream of changes ask for.
+    """Return the request that the options of a stream of changes describe.
 
     Args:
         options: the options as Spark has them.
@@ -202,7 +202,7 @@ def changes_request(options: Mapping[str, str], name: str = CHANGES_FORMAT) -> C
 
 
 def _dialect(options: Mapping[str, str], name: str) -> Dialect:
-    """Return the dialect of the connection that options name; other options may have any names."""
+    """Return the dialect of the connection in the options; other options are not checked."""
     known = {each.lower(): each for each in ("connection", "connectionsFolder")}
     given = {known[each.lower()]: value for each, value in options.items() if each.lower() in known}
     return dialect_of(Options(name, given).connection())
@@ -211,11 +211,11 @@ def _dialect(options: Mapping[str, str], name: str) -> Dialect:
 def staged_stream(
     spark: SparkSession, options: Mapping[str, str], staging: Staging, progress: CheckpointProgress
 ) -> StagedSnapshotStream:
-    """Return the source of a snapshot whose chunks become files; its offsets are those of `database_snapshot`.
+    """Return the source of a snapshot whose chunks become files; its offsets have the form of `database_snapshot`.
 
     Args:
         spark: the session of the query.
-        options: those of `database_snapshot`.
+        options: the options of `database_snapshot`.
         staging: where the files are written.
         progress: of the checkpoint of the query.
 

@@ -1,4 +1,4 @@
-"""What somebody can change at a source so that a table can be copied; a dialect writes the statement."""
+"""Changes at a source that make a table copyable; a dialect writes the statement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class Mending(StrEnum):
     """A change of a table at its source."""
 
     ADD_KEY = "add a key"
-    """A column that identifies its rows."""
+    """Add a column that identifies the rows."""
     FILL_KEY = "fill the key"
-    """Columns of a unique index never have NULL."""
+    """Make the columns of a unique index NOT NULL."""
     LOG_OTHER_KEY = "log another key"
-    """The log identifies rows by other columns."""
+    """Make the log identify rows by other columns."""
     STORE_NUMBERS = "store numbers"
-    """Columns store the number of an object, and not its present name."""
+    """Store the number of an object in the columns instead of its present name."""
     RENAME_COLUMN = "rename a column"
-    """A column gets a name that differs from all others in more than letter case."""
+    """Rename a column so that it differs from all others in more than letter case."""

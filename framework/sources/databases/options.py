@@ -21,7 +21,7 @@ _DEFAULT_SCHEMA = "public"
 
 
 def remember_passwords(folder: str | None) -> None:
-    """Let all texts of this process hide the passwords of a pipeline's connections, and secrets of the environment.
+    """Hide the passwords of a pipeline's connections and secrets of the environment in all texts of this process.
 
     Args:
         folder: the folder of the spec; None for a pipeline without one.
@@ -31,7 +31,7 @@ def remember_passwords(folder: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of one source, with names in any case.
+    """Options of one source, with case-insensitive names.
 
     Args:
         source: the name of the source, for messages.
@@ -93,7 +93,7 @@ class Options:
         return word
 
     def size(self, name: str, default: int) -> int:
-        """Return a number of bytes, written such as `64m`.
+        """Return a number of bytes, written for example as `64m`.
 
         Raises:
             UserError: DATABASE_OPTION_INVALID.
@@ -142,7 +142,7 @@ class Options:
         return found
 
     def identities(self, name: str) -> tuple[tuple[str, TableName], ...]:
-        """Return a list of tables, each as `schema.table.identity`, with what identifies them in the database.
+        """Return a list of tables, each given as `schema.table.identity`, with their identities in the database.
 
         Raises:
             UserError: DATABASE_OPTION_INVALID.
@@ -171,7 +171,7 @@ class Options:
         of the working folder.
 
         Raises:
-            UserError: as `find_connection`; DATABASE_OPTION_MISSING.
+            UserError: the errors of `find_connection`; DATABASE_OPTION_MISSING.
         """
         return find_connection(self.text("connection"), Path(self.text("connectionsFolder", ".")), os.environ)
 

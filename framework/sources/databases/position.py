@@ -1,4 +1,4 @@
-"""Positions in the log of a database: a number that Spark compares, and a text for the server and for people."""
+"""Positions in the log of a database: a number that Spark compares, and a text for the server and for users."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Position:
     """A position in a log.
 
     Args:
-        order: sorts the positions of one log, and is positive: 0 is none in stored formats. Rows of changes have it. A
-            log that begins again, such as that of another server, has another generation, because its numbers can't be
-            compared with those of before.
+        order: sorts the positions of one log, and is positive: 0 means no position in stored formats. Rows of changes
+            contain it. A log that begins again, for example on another server, gets another generation, because its
+            numbers can't be compared with the earlier ones.
         text: the position as the database writes it.
     """
 
@@ -27,7 +27,7 @@ class Position:
 
 
 def position_of(offset: str) -> Position:
-    """Return the position that an offset of a stream of changes has, whatever dialect wrote it.
+    """Return the position in an offset of a stream of changes, for any dialect.
 
     An offset is a JSON object of the dialect, with `order` and `text`.
 

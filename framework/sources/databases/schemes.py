@@ -1,6 +1,6 @@
-"""The schemes of connections that a dialect reads, each with the place of its dialect: a new engine is a line here.
+"""The schemes of connections, each with the entry point of its dialect: a new engine is one more line here.
 
-Packages of others add theirs as entry points of the group `sluice.dialects`, named by the scheme, such as
+Third-party packages add dialects as entry points of the group `sluice.dialects`, named by the scheme, such as
 `mysql = "my_package.dialect:MYSQL"`. Nothing is imported before a connection with the scheme is used.
 """
 
@@ -16,20 +16,20 @@ _BUILT_IN = {
 
 
 def find_dialect(scheme: str) -> EntryPoint | None:
-    """Return the place of the dialect that reads connections of a scheme; None if there is none."""
+    """Return the entry point of the dialect that reads connections of a scheme; None if there is none."""
     if scheme in _BUILT_IN:
         return EntryPoint(name=scheme, value=_BUILT_IN[scheme], group=GROUP)
     return next(iter(entry_points(group=GROUP, name=scheme)), None)
 
 
 def known_dialects() -> tuple[EntryPoint, ...]:
-    """Return the places of all dialects, each once."""
+    """Return the entry points of all dialects, each once."""
     built_in = (EntryPoint(name=scheme, value=value, group=GROUP) for scheme, value in _BUILT_IN.items())
     places = {each.value: each for each in (*built_in, *entry_points(group=GROUP))}
     return tuple(places.values())
 
 
 def connection_example() -> str:
-    """Return how a connection is written, for each dialect that says so."""
+    """Return example connection strings of all dialects that provide one."""
     examples = (each.load().facts.connection_example for each in known_dialects())
     return " or ".join(filter(None, examples))

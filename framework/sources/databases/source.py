@@ -1,6 +1,6 @@
-"""Database sources as kinds of streaming source: snapshots, which end, and changes, which do not.
+"""Database sources as kinds of streaming sources: snapshots, which end, and changes, which do not.
 
-No answer asks the database: a plan must not depend on it. What only the database can say is unknown here.
+No method queries the database, because a plan must not depend on it. Facts that only the database has are unknown here.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class SnapshotSource(UnseenSource):
         return SourceReference(kind=self.kind, shape=SourceShape.TABLE, location=place)
 
     def owns(self, offset: str) -> bool:
-        """Own the offsets of chunks, and the one before the first chunk."""
+        """Own the offsets of chunks, and the offset before the first chunk."""
         value = offset_object(offset)
         return value.get("beginning") is True or {"bounds", "chunks", "finished"} <= set(value)
 
     def is_drained(self, position: SourcePosition) -> bool | None:
-        """Whether every snapshot is read to its end: Spark has committed the offset of the last chunks."""
+        """Whether every snapshot is read to its end, so that Spark has committed the offset of the last chunks."""
         is_begun = len(position.offsets) >= len(position.sources)
         return is_begun and all(offset_object(offset).get("finished") is True for offset in position.offsets)
 
     def lag(self, position: SourcePosition, *, now: float) -> Lag:
-        """Nothing after the last chunks, unknown before: offsets have no size of the table."""
+        """Return no lag after the last chunks, and an unknown lag before: offsets do not have the size of the table."""
         del now
         return NO_LAG if self.is_drained(position) else UNKNOWN_LAG
 
 
 class ChangesSource(UnseenSource):
-    """Changes from the log of a database: whether there are new ones is known to the database only."""
+    """Changes from the log of a database; only the database knows whether there are new changes."""
 
     kind = "database_changes"
     starts: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class ChangesSource(UnseenSource):
         """Recognize the changes format of any database."""
         if relation.format not in CHANGES_FORMATS:
             return None
-        # A log has the position of all its tables, so that the source stays the same when a table joins.
+        # A log has one position for all its tables, so the source stays the same when a table joins.
         place = f"{relation.options.get('connection', '')}: {relation.options.get('slot', '')}"
         return SourceReference(kind=self.kind, shape=SourceShape.STREAM, location=place)
 

@@ -1,4 +1,4 @@
-"""The port to a source database: what `ingest` and `recovery` ask of an open session, whatever the dialect."""
+"""The port to a source database: the methods of an open session that `ingest` and `recovery` use, for any dialect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.sources.databases.tables import SourceTable, TableName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogName:
-    """What a gateway is called at its source.
+    """The names of a gateway at its source.
 
     Args:
         position: the name of its position, where the database keeps one (PostgreSQL: of the slot).
@@ -28,15 +28,15 @@ class LogName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTable:
-    """What earlier updates know of a source table whose changes a copy needs from the log.
+    """The recorded facts about a source table whose changes a copy needs from the log.
 
     Args:
-        is_begun: whether its snapshot has planned a chunk, so that the log had it.
-        continuity: what the last update that could copy it found, see `LoggedTables.continuity`; empty before.
+        is_begun: whether its snapshot has planned a chunk, so that the log had the table.
+        continuity: the continuity in the last update that could copy it, see `LoggedTables.continuity`; empty before.
         planned: the continuity in the plan of its snapshot; empty before the first chunk.
-        accepted: the continuity up to which an operator knows of rows that came or went without an entry in the log,
-            and reads them again; empty without such rows.
-        is_missed: whether all its rows are read again, because an update did not have it.
+        accepted: the continuity up to which an operator reads the rows again that came or went without an entry in the
+            log; empty without such rows.
+        is_missed: whether all its rows are read again, because an update ran without it.
         position: the last position of the changes, as text of the dialect; empty if none was planned.
     """
 
@@ -50,30 +50,30 @@ class KnownTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Why the log cannot be read from a stored position without a loss.
+    """The reason why the log can't be read from a stored position without losing changes.
 
     Args:
         condition: DATABASE_POSITION_LOST and its kind.
-        fields: of the texts of the condition.
+        fields: the fields of the texts of the condition.
     """
 
     condition: str
     fields: Mapping[str, object] = field(default_factory=dict)
 
     def error(self) -> SourceError:
-        """Return the fault to raise."""
+        """Return the error to raise."""
         return SourceError(self.condition, location=None, **self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStatus:
-    """What the database says of the position that it keeps for a gateway.
+    """The status of the position that a database keeps for a gateway.
 
     Args:
         is_active: whether the log is read now.
         position: the position up to which its changes are durable here; None if it is unknown.
         retained_bytes: the log that the database keeps for it; None if the log is lost.
-        state: whether the log that it needs is there, in the words of the database; empty if it has none.
+        state: whether the log that it needs still exists, in the terms of the database; empty if it has no such state.
     """
 
     is_active: bool
@@ -83,11 +83,11 @@ class LogStatus:
 
 
 class Obstacle(Protocol):
-    """What somebody does at the source that a gateway waits for, as text."""
+    """A transaction, lock or reader at the source that a gateway waits for, as text."""
 
     @property
     def way_out(self) -> str:
-        """The statement that ends it."""
+        """The statement that ends the wait."""
         ...
 
 
@@ -96,7 +96,7 @@ class LoggedTables(Protocol):
 
     @property
     def has_log(self) -> bool:
-        """Whether the position of the gateway exists, so that changes may be staged that its tables had before."""
+        """Whether the position of the gateway exists, so that earlier changes of its tables may be staged."""
         ...
 
     def has_table(self, name: TableName) -> bool:
@@ -104,10 +104,10 @@ class LoggedTables(Protocol):
         ...
 
     def continuity(self, source: SourceTable) -> str:
-        """Return what tells a table, and its part of the log, from those of the same name, as text of the dialect.
+        """Return a text of the dialect that identifies a table and its part of the log beyond their names.
 
-        It is another text if the table is another one, if the log was without it, or if rows came or went in a way that
-        the log does not show. It is stored, compared for equality, and handed back.
+        The text changes if the table is replaced, if the log was without the table for some time, or if rows came or
+        went in a way that the log does not show. The engine stores it, compares it for equality, and passes it back.
 
         Raises:
             SourceError: the database can't be read.
@@ -115,13 +115,13 @@ class LoggedTables(Protocol):
         ...
 
     def fault(self, source: SourceTable, continuity: str) -> SluiceError | None:
-        """Return the fault of a table that is another one than before, or whose log had a pause; None if it is not.
+        """Detect a replaced table, or a table whose changes were not logged for some time; None without such an error.
 
-        It reads nothing: what only the log shows is left to `refuse`.
+        It does not read the log: facts that only the log shows are left to `refuse`.
 
         Args:
             source: the table.
-            continuity: as it was recorded; empty if nothing was.
+            continuity: the recorded continuity; empty without a record.
 
         Raises:
             SourceError: DATABASE_CONTINUITY_INVALID.
@@ -129,7 +129,7 @@ class LoggedTables(Protocol):
         ...
 
     def among(self, sources: Sequence[SourceTable]) -> LoggedTables:
-        """Return them with what `refuse` has to know of some tables, which is read once for all.
+        """Return the logged tables with the facts that `refuse` needs about some tables, read once for all of them.
 
         Raises:
             SourceError: the database can't be read.
@@ -137,14 +137,14 @@ class LoggedTables(Protocol):
         ...
 
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
-        """Refuse a table whose changes the log does not have, or which is another one than before.
+        """Refuse a table whose changes are missing from the log, or which was replaced.
 
         Args:
             source: the table.
-            known: what earlier updates know of it; None if it is read again as a whole, or there is no log.
+            known: the recorded facts about it; None if all its rows are read again, or there is no log.
 
         Raises:
-            SluiceError: the fault of the table, with the statement that mends it; or the database can't be read.
+            SluiceError: the error of the table, with the statement that fixes it; or the database can't be read.
         """
         ...
 
@@ -169,7 +169,7 @@ class Catalog(Protocol):
         ...
 
     def read_tables(self, names: Sequence[TableName]) -> Mapping[TableName, SourceTable | SourceError]:
-        """Return tables, or the fault of each one that can't be read.
+        """Return tables, or the error of each table that can't be read.
 
         Raises:
             SourceError: the database can't be read.
@@ -185,7 +185,7 @@ class Catalog(Protocol):
         ...
 
     def read_children(self, names: Sequence[TableName]) -> Mapping[TableName, tuple[str, ...]]:
-        """Return the tables that inherit from tables, whose rows no copy of these has.
+        """Return the tables that inherit from each table; copies do not have their rows.
 
         Raises:
             SourceError: the database can't be read.
@@ -209,7 +209,7 @@ class Catalog(Protocol):
             table: the table.
             columns: the names of the key's columns.
             keys: the values of each key, as the text of the database.
-            as_text: the columns that the copy has as text.
+            as_text: the columns that the copy stores as text.
 
         Raises:
             SourceError: the database can't be read.
@@ -221,7 +221,7 @@ class SourceLog(Protocol):
     """The log of a database, and the position that it keeps for a gateway."""
 
     def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
-        """Return what the database lacks for the ingestion of tables, each with the statement that mends it.
+        """Return the findings that hinder the ingestion of tables, each with the statement that fixes it.
 
         Raises:
             SourceError: the database can't be read.
@@ -237,7 +237,7 @@ class SourceLog(Protocol):
         ...
 
     def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
-        """Make or find the position of a gateway: the log has all changes of the tables that a later chunk misses.
+        """Create or find the position of a gateway, so that the log has every change that a later chunk misses.
 
         Idempotent, and safe in several processes at once.
 
@@ -247,12 +247,12 @@ class SourceLog(Protocol):
             reader: the root of the storage that reads it, `#`, and an id; empty for a reader without a storage.
 
         Raises:
-            SluiceError: another one has it, or the database does not allow it now.
+            SluiceError: another reader has it, or the database does not allow it now.
         """
         ...
 
     def settled_position(self, log: LogName) -> Position:
-        """Return a position below which each change is visible to all later reads.
+        """Return a position below which every change is visible to all later reads.
 
         Raises:
             SourceError: a transaction is open for too long, or the database can't be read.
@@ -260,10 +260,10 @@ class SourceLog(Protocol):
         ...
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
-        """Drop what `ensure_position` made, as far as it exists.
+        """Drop the objects that `ensure_position` created, if they exist.
 
         Raises:
-            SluiceError: it belongs to another reader, or is read now.
+            SluiceError: they belong to another reader, or are in use.
         """
         ...
 
@@ -284,7 +284,7 @@ class SourceLog(Protocol):
         ...
 
     def log_status(self, log: LogName) -> LogStatus | None:
-        """Return what the database says of the position of a gateway; None if there is none.
+        """Return the status of the position of a gateway; None if there is no position.
 
         Raises:
             SourceError: the database can't be read.
@@ -293,10 +293,10 @@ class SourceLog(Protocol):
 
 
 class SourceWaits(Protocol):
-    """What a gateway waits for at its source."""
+    """The waits of a gateway at its source."""
 
     def is_waiting(self) -> bool:
-        """Whether some process waits until older transactions have ended, whatever its log.
+        """Whether any process, of any log, waits until older transactions have ended.
 
         Raises:
             SourceError: the database gives no answer.
@@ -304,11 +304,11 @@ class SourceWaits(Protocol):
         ...
 
     def starting_waits(self, log: LogName, *, is_certain: bool) -> Sequence[Obstacle]:
-        """Return the transactions for which the start of a snapshot waits; none if no process waits.
+        """Return the transactions that delay the start of a snapshot; none if no process waits.
 
         Args:
             log: the log.
-            is_certain: whether a process waits now; else the database says whether one of the log does.
+            is_certain: whether a process is known to wait now; else the database is asked whether one of this log does.
 
         Raises:
             SourceError: the database gives no answer.
@@ -316,7 +316,7 @@ class SourceWaits(Protocol):
         ...
 
     def table_locks(self, names: Sequence[TableName]) -> Sequence[Obstacle]:
-        """Return the locks under which tables can't be read.
+        """Return the locks that block reading tables.
 
         Raises:
             SourceError: the database gives no answer.
@@ -324,7 +324,7 @@ class SourceWaits(Protocol):
         ...
 
     def log_holder(self, log: LogName) -> Obstacle | None:
-        """Return who reads a log that only one may read; None if nobody does.
+        """Return the present reader of a log that allows a single reader; None without a reader.
 
         Raises:
             SourceError: the database gives no answer.

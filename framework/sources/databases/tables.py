@@ -8,7 +8,7 @@ from enum import StrEnum
 UNREADABLE = "UNREADABLE"
 """The operation of a change whose values can't be represented; its payload is the reason."""
 REPLACED = "REPLACED"
-"""The operation of a change of another table than the one that is copied, which now has its name."""
+"""The operation of a change of a different table that now has the name of the copied table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -39,7 +39,7 @@ def quote_identifier(name: str) -> str:
 
 
 class KeyKind(StrEnum):
-    """What identifies the rows of a source table."""
+    """The kind of key that identifies the rows of a source table."""
 
     PRIMARY = "primary"
     UNIQUE = "unique"
@@ -51,16 +51,16 @@ class KeyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnIdentity:
-    """What changes when a column is altered: the values of its rows may then differ without an event in the log.
+    """Facts that change when a column is altered, because its values may then differ without an event in the log.
 
     Args:
         number: never given to another column of the table (PostgreSQL: attnum).
         stamp: changes with each statement that alters the column (PostgreSQL: xmin of its row in pg_attribute).
-        type_id: identifies its type, or that of its elements, whatever its name (PostgreSQL: oid of the type, which is
+        type_id: identifies its type or element type independently of the name (PostgreSQL: oid of the type, which is
             never a domain).
-        is_filled: whether rows that are older than the column have a value in it, that of its default.
-        labels: the values of the enums that its type is made of, each with its identifier.
-        fields: the fields of the composite types that its type is made of.
+        is_filled: whether rows that are older than the column have its default value.
+        labels: the values of the enums in its type, each with its identifier.
+        fields: the fields of the composite types in its type.
     """
 
     number: int = 0
@@ -81,7 +81,7 @@ class SourceColumn:
             is replaced by its base type, also as the element of an array.
         nullable: whether it may be NULL.
         may_be_omitted: whether the log may leave out its value when an update does not change it (PostgreSQL: TOAST).
-        identity: what tells it from an earlier column of its name, and one altered state of it from the next.
+        identity: distinguishes it from an earlier column of its name, and from its own state before an alteration.
     """
 
     name: str
@@ -99,25 +99,25 @@ class SourceTable:
         name: schema and name.
         columns: in the order of the table.
         key: columns that identify a row, in the order of the index; () if none do.
-        key_kind: what the key is.
+        key_kind: the kind of the key.
         storage_id: changes when the database rewrites the table (PostgreSQL: relfilenode).
         estimated_rows: from the statistics of the database; 0 if it has none.
         estimated_bytes: size of the rows on disk, without indexes.
         full_before_image: whether the log has all columns of the old row (PostgreSQL: REPLICA IDENTITY FULL).
-        has_full_part: whether that is so for the table or for any of its partitions.
-        is_unidentified: whether the log has nothing that identifies an old row, so that the database refuses to change
-            or delete rows of a published table (PostgreSQL: REPLICA IDENTITY NOTHING).
+        has_full_part: whether the table or any of its partitions has a full before image.
+        is_unidentified: whether the log can't identify an old row, so that the database refuses to change or delete
+            rows of a published table (PostgreSQL: REPLICA IDENTITY NOTHING).
         is_partitioned: whether the rows are in partitions. Any other table must be read with `FROM ONLY`: tables that
             inherit from it have their own entries in the log.
         generated: names of the generated columns; they are not among `columns`, because the log does not have them.
-        identity: what identifies the table in the database, whatever its name; empty if unknown (PostgreSQL: oid).
-        most_columns: how many columns it ever had; a later one has a greater number.
+        identity: identifies the table in the database independently of its name; empty if unknown (PostgreSQL: oid).
+        most_columns: how many columns it ever had; a later column has a greater number.
         gone: the numbers of the columns that were dropped.
-        key_ids: what keeps its key unique; a key that is dropped and made again has others (PostgreSQL: oids of the
-            constraints and indexes of its columns, and files of the indexes).
-        log_version: the version of the columns that its changes in the log have now.
-        earlier_versions: the versions that they had while only some of its last columns existed, each with the greatest
-            number of those columns.
+        key_ids: ids of the objects that keep its key unique; a key that is dropped and recreated has other ids
+            (PostgreSQL: oids of the constraints and indexes of its columns, and files of the indexes).
+        log_version: the present version of the columns in its changes in the log.
+        earlier_versions: the versions of the columns before some of the last columns were added, each with the greatest
+            column number at that time.
     """
 
     name: TableName

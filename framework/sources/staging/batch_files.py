@@ -1,7 +1,8 @@
-"""The files of the micro-batches of one run: which of them a table has taken, and which are deleted.
+"""The files of the micro-batches of one run: which files belong to the table, and which are deleted.
 
-For every runner that stages files, of a database, a connector or a gateway. A batch is published in one effect, by the
-commit that names its files. Before it no reader sees them, and after it only the log of the table says whose they are.
+Used by every runner that stages files, of a database, a connector or a gateway. A batch is published by a single
+commit, which names its files. Before the commit no reader sees them; after it only the log of the table shows whether
+they belong to the table.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class BatchFiles:
     """The files that one run writes.
 
     Args:
-        staging: where they are written.
+        staging: the place where they are written.
         storage: deletes them.
-        in_table: whether they are in the folder of a table, so that they can become the table's.
+        in_table: whether they are in the folder of a table, so that they can become files of the table.
     """
 
     def __init__(self, staging: Staging, storage: Storage, *, in_table: bool) -> None:
@@ -33,7 +34,7 @@ class BatchFiles:
         self._in_table = in_table
         self._unclear: set[str] = set()
         self.taken: set[str] = set()
-        """The names of the files that are the table's."""
+        """The names of the files that belong to the table."""
 
     def paths(self, names: Sequence[str]) -> list[str]:
         """Return the paths of files."""
@@ -41,10 +42,10 @@ class BatchFiles:
 
     @contextmanager
     def during(self, names: Sequence[str]) -> Iterator[None]:
-        """Delete files after the commit of their batch, except those that are or may be the table's.
+        """Delete files after the commit of their batch, except files that belong or may belong to the table.
 
-        A crash between the files and the commit: no commit names them, and the batch writes others. One between the
-        commit and the deletion: the next start deletes what no commit names.
+        After a crash between the files and the commit, no commit names the files, and the replayed batch writes new
+        ones. After a crash between the commit and the deletion, the next start deletes all files that no commit names.
         """
         failpoint("staging.after_files")
         is_done = False
@@ -53,21 +54,21 @@ class BatchFiles:
             failpoint("staging.after_commit")
             is_done = True
         finally:
-            # Also of a batch that fails: its files are deleted unless they were handed to a commit, which may be done.
-            # If they can't be, the next start does it, and the fault of the batch is the one that is reported.
+            # Files of a failed batch are deleted, too, unless they were handed to a commit, which may have succeeded.
+            # If the deletion fails, the next start repeats it, and the error of the batch is reported.
             with nullcontext() if is_done else suppress(SluiceError):
                 self._delete(names)
 
     def hand_over(self, names: Sequence[str]) -> None:
-        """Leave files to a commit: until its log says so, they may be the table's."""
+        """Leave files to a commit: until the log shows its outcome, they may belong to the table."""
         self._unclear.update(names)
 
     def take(self, names: Sequence[str]) -> None:
-        """Record that files are the table's: their commit is done."""
+        """Record that files belong to the table, because their commit succeeded."""
         self.taken.update(names)
 
     def take_back(self, names: Sequence[str]) -> None:
-        """Record that files are not the table's: the commit that they were handed to was a conflict."""
+        """Record that files do not belong to the table, because their commit failed with a conflict."""
         self._unclear.difference_update(names)
 
     def _delete(self, names: Sequence[str]) -> None:

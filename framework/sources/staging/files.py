@@ -1,7 +1,7 @@
 """Parquet files of chunks in staging, with the statistics that Delta's log keeps of a file.
 
-For the reader of chunks. A file is visible only once a commit adds it to the staging table, under a name that no other
-attempt has:
+Used by the reader of chunks. A file becomes visible only when a commit adds it to the staging table. Each attempt
+writes under a name of its own, so every failure is safe:
 
 * The process dies while it writes: the file is incomplete (on an object store it does not even appear), and no commit
   names it. The chunk is read again into another file.
@@ -9,9 +9,8 @@ attempt has:
   range into other files, and commits those.
 * It dies after the commit and before the checkpoint records it: the batch is replayed into other files, and the commit
   is skipped because the table has the batch's transaction identifier already. The files of the replay are orphans.
-* An attempt that was given up but still runs (a lost executor, a speculative task) writes its own file and can't change
-  one that is committed. Under one name for all attempts it would replace the content behind the committed size and
-  statistics.
+* An abandoned attempt that still runs (a lost executor, a speculative task) writes its own file and can't change a
+  committed one. If all attempts shared one name, it would replace the content behind the committed size and statistics.
 
 Orphans cost space only; the next start of the flow removes them.
 """
@@ -44,13 +43,13 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _MOST_COLUMNS = 32  # Delta's default for columns with statistics
 _LONGEST_TEXT = 32  # Delta's length of texts in statistics
 _GREATEST_LETTER = "\U0010ffff"
-# Without this key Spark reads old dates as it is configured to: as errors, or by the Julian calendar.
+# Without this key Spark reads old dates as configured: as errors, or in the Julian calendar.
 _GREGORIAN = {"org.apache.spark.version": "4.0.0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A Parquet file that no commit names yet.
+    """A Parquet file that is not committed yet.
 
     Args:
         path: in the file system, below the folder; None if the chunk has no rows, so that there is no file.
@@ -58,7 +57,7 @@ class StagedFile:
         bytes: size of the file.
         stats: JSON for the field `stats` of an `add` action of Delta's log.
         is_stamped: whether it has the added column.
-        has_distinct_keys: whether no two rows have one key; false if that is unknown.
+        has_distinct_keys: whether no two rows have the same key; false if unknown.
     """
 
     path: str | None
@@ -85,7 +84,7 @@ def write_staged_file(
         schema: of the file; columns of one leaf each, such as numbers, texts or lists of them.
         folder: an existing folder.
         name: beginning of the file's name; the rest is unique.
-        filesystem: that has the folder.
+        filesystem: the file system of the folder.
         added: a column that is added to the rows; without statistics.
 
     Raises:
@@ -103,7 +102,7 @@ def write_staged_file(
     path = f"{folder.rstrip('/')}/{name}-{uuid4().hex}.{_CODEC}.parquet"
     try:
         with filesystem.open_output_stream(path) as sink:
-            # Without a collector of metadata, which hides the error of a full disk behind one of its own.
+            # Without a metadata collector, because it hides the error of a full disk behind its own error.
             with pq.ParquetWriter(sink, schema, compression=_CODEC, store_decimal_as_integer=True) as writer:
                 for group in chain((first,), groups):
                     statistics.add(group)
@@ -139,7 +138,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 class _Statistics:
-    """Counts of NULLs from Arrow; minima and maxima from Parquet's metadata, whose writer has computed them anyway."""
+    """Counts of NULLs from Arrow; minima and maxima from Parquet's metadata, where the writer computes them anyway."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -153,7 +152,7 @@ class _Statistics:
         counts = [column.null_count for column in columns]
         self.nulls = [a + b for a, b in zip(self.nulls or [0] * len(counts), counts, strict=True)]
         for index, column in enumerate(columns):
-            # Parquet's maximum leaves out NaN, which Spark takes as the greatest number.
+            # Parquet's maximum ignores NaN, but Spark sorts NaN as the greatest number.
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 self.unordered.add(index)
 
@@ -180,7 +179,7 @@ class _Statistics:
 
 
 def _bounds(metadata: pq.FileMetaData, index: int) -> tuple[Any, Any] | None:
-    """Least and greatest value of a column; None if they are unknown or the column has only NULLs."""
+    """Return the least and greatest value of a column; None if they are unknown or the column has only NULLs."""
     lowest, greatest = [], []
     for group in range(metadata.num_row_groups):
         statistics = metadata.row_group(group).column(index).statistics
@@ -194,7 +193,7 @@ def _bounds(metadata: pq.FileMetaData, index: int) -> tuple[Any, Any] | None:
 
 
 def _lower_text(value: object) -> str | None:
-    """A JSON value that is not above the given one; None if Delta keeps no bounds of its type."""
+    """Return a JSON lower bound of a value; None if Delta keeps no bounds of its type."""
     if isinstance(value, str):
         return json.dumps(value[:_LONGEST_TEXT], ensure_ascii=False)
     if isinstance(value, datetime):
@@ -203,11 +202,11 @@ def _lower_text(value: object) -> str | None:
 
 
 def _upper_text(value: object) -> str | None:
-    """A JSON value that is not below the given one; None if there is none or Delta keeps no bounds of its type."""
+    """Return a JSON upper bound of a value; None if there is none or Delta keeps no bounds of its type."""
     if isinstance(value, str):
         if len(value) <= _LONGEST_TEXT:
             return json.dumps(value, ensure_ascii=False)
-        # No letter is above the greatest one, so a prefix can't be raised above a text that goes on with it.
+        # The bound is a prefix plus the greatest character, which fails if the text continues with that character.
         raised = value[:_LONGEST_TEXT] + _GREATEST_LETTER
         return None if value[_LONGEST_TEXT] == _GREATEST_LETTER else json.dumps(raised, ensure_ascii=False)
     if isinstance(value, datetime):
@@ -234,11 +233,11 @@ def _exact_text(value: object) -> str | None:
 
 
 def _time_text(value: datetime) -> str:
-    """Milliseconds, which all readers of Delta's log know; with Z for a point in time."""
+    """Return a time in milliseconds, which all readers of Delta's log support; with Z for a point in time."""
     text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
     return json.dumps(text if value.tzinfo is None else f"{text}Z")
 
 
 def _object(values: dict[str, str]) -> str:
-    """A JSON object of values that are JSON already, so that decimals keep all digits."""
+    """Return a JSON object of values that are already JSON, so that decimals keep all digits."""
     return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{value}" for name, value in values.items()) + "}"

@@ -1,6 +1,6 @@
-"""Staging of snapshots: where the tasks that read chunks write files, and what they return about each file.
+"""Staging of snapshots: the folder where the tasks that read chunks write files.
 
-For the runner of a flow, which names the folder, and for the readers of a dialect, which write to it.
+The runner of a flow names the folder, and the readers of a dialect write to it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Staging:
     """A place for the files of a snapshot, and their columns.
 
     Args:
-        folder: a path or URI that all executors reach.
+        folder: a path or URI that all executors can access.
         prefix: the beginning of the names of the files.
         columns: name and Spark type (`simpleString`) of each column, in their order.
-        added: a column that is added to them.
+        added: a column that is added to the files.
     """
 
     folder: str
@@ -50,7 +50,7 @@ class Staging:
         return filesystem, path
 
     def is_writable(self) -> bool:
-        """Whether Arrow can write to the folder from this process; only a remote folder is tried."""
+        """Whether Arrow can write to the folder from this process; only a remote folder is tested."""
         if is_local(self.folder):
             return True
         # Arrow has fewer file systems than Hadoop, and finds its credentials elsewhere.

@@ -14,7 +14,7 @@ from framework.foundation.added_columns import AddedColumn
 from framework.foundation.xxhash64 import SEED, Hashes, can_hash, hash_column, hash_constant
 
 _ROWS_AT_ONCE = 16_384
-"""Their hashes stay in the cache of a core."""
+"""Rows per step, so that their hashes fit into the cache of a core."""
 
 
 class RowStamps:
@@ -47,7 +47,7 @@ class RowStamps:
         return pa.RecordBatch.from_arrays([*batch.columns, stamps], schema=self.schema)
 
     def are_keys_distinct(self) -> bool:
-        """Whether no two rows of all batches have one key; false if that is unknown."""
+        """Whether no two rows of all batches have the same key; false if unknown."""
         if not self._keys:
             return False
         keys = np.sort(np.concatenate(self._keys))

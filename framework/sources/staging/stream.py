@@ -1,4 +1,4 @@
-"""The port to a stream whose batches are files, and the formats that have one."""
+"""The port to a stream whose batches are files, and the formats that implement it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _FORMATS = {
     "postgres_snapshot": "framework.sources.databases.formats:staged_stream",
 }
 STAGED_KINDS = frozenset({"database_snapshot"})
-"""The kinds of the sources of these formats, whose earlier attempts may have left files."""
+"""The kinds of sources of these formats; their earlier attempts may have left files."""
 
 
 class StagedStream(BatchSource, Protocol):
-    """A source each batch of which has one row about each file; computed again, a batch writes other files."""
+    """A source whose batches have one row about each file; each evaluation of a batch writes new files."""
 
     def write_files(self, batch: DataFrame) -> list[Mapping[str, Any]]:
-        """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; for one call."""
+        """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; call it only once."""
         ...
 
     def stop_adding(self) -> None:
@@ -35,19 +35,19 @@ class StagedStream(BatchSource, Protocol):
         ...
 
     def end(self) -> None:
-        """End all that is prepared for batches that will not come."""
+        """End all preparation of further batches."""
         ...
 
 
 def has_files(name: str | None) -> bool:
-    """Whether a format can have its batches in files."""
+    """Whether a format can write its batches to files."""
     return name in _FORMATS
 
 
 def staged_stream(
     name: str, spark: SparkSession, options: Mapping[str, str], staging: Staging, progress: CheckpointProgress
 ) -> StagedStream:
-    """Return the source of a format whose batches become files; its offsets are those of the format.
+    """Return the source of a format whose batches become files; its offsets have the form of the format.
 
     Args:
         name: the format.

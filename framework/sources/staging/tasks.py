@@ -1,6 +1,6 @@
-"""A micro-batch whose tasks write files: one row about each file, and none of the rows that it has.
+"""A micro-batch whose tasks write files: it has one row about each file instead of the rows in the file.
 
-For streams in the process of the update. Computed again, the tasks write other files, so a batch is evaluated once.
+Used for streams in the process of the update. Each evaluation writes new files, so a batch is evaluated only once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ FILES_SCHEMA = StructType(
         StructField("has_distinct_keys", BooleanType()),
     ]
 )
-"""The fields of `StagedFile`; the name is that in the folder, null for a chunk without rows, which has no file."""
+"""The fields of `StagedFile`; the name is relative to the folder, null for a chunk without rows, which has no file."""
 
 
 def files_of_tasks(spark: SparkSession, count: int, write: Callable[[int], StagedFile]) -> DataFrame:
-    """Return the batch of a stream whose tasks write files, each one file: a row with the fields of `FILES_SCHEMA`.
+    """Return a batch whose tasks write one file each; it has one row per file with the fields of `FILES_SCHEMA`.
 
     Args:
         spark: the session of the query.
         count: the number of tasks.
-        write: writes the file of a task, by its number from 0; each task gets a copy.
+        write: writes the file of a task, given its number from 0; each task gets a copy.
     """
 
     def described(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ def file_fields(file: StagedFile) -> dict[str, Any]:
 
 
 def _numbers(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0, each in a task of its own, as the batch of a stream."""
+    """Return the numbers from 0, each in a task of its own, as the batch of a stream."""
     return range_as_stream(spark.range(0, count, 1, max(count, 1)))
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: its catalog, types, chunks and logical replication, and the texts of the errors that only it has.
+"""PostgreSQL: its catalog, types, chunks and logical replication, and the texts of its own errors.
 
 Most of its modules import the drivers, which are an extra; `dialect` and `facts` do not.
 """

@@ -1,6 +1,6 @@
 """PostgreSQL as a dialect: the port to the catalog, the types, the chunks and the log of this folder.
 
-Each of Spark's processes imports only what it reads with: all of it would take 40 ms of CPU time more for each stream.
+Each of Spark's processes imports only the modules that it uses: all of them would cost 40 ms of CPU time per stream.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ class PostgresDialect:
         return column_types(table, text_columns)
 
     def unstable_columns(self, table: SourceTable) -> tuple[str, ...]:
-        """Return the columns with names of objects."""
+        """Return the columns whose values are names of objects."""
         from framework.sources.databases.postgres.tables.mendings import unstable_columns
 
         return unstable_columns(table)
 
     def mending(self, mending: Mending, table: TableName, columns: Sequence[str] = ()) -> str:
-        """Return the statement of a change."""
+        """Return the statement that makes a change."""
         from framework.sources.databases.postgres.tables.mendings import mending_sql
 
         return mending_sql(mending, table, columns)
 
     def other_log(self, stored: str, log: LogName) -> Gap | None:
-        """Return the gap of an offset of another slot or publication."""
+        """Detect an offset of another slot or publication."""
         from framework.sources.databases.postgres.log.position_check import StoredPosition, other_slot_gap
 
         return other_slot_gap(StoredPosition.from_json(stored), log.position, log.tables)
 
     def remembered_gap(self, condition: str, log: LogName) -> Gap | None:
-        """Return the gap of a publication that lacked operations: it may send all of them again."""
+        """Return the gap of a publication that lacked operations, because it may send all operations again by now."""
         from framework.sources.databases.source_session import Gap
 
         if condition != _PUBLICATION:
@@ -92,13 +92,13 @@ class PostgresDialect:
         }
 
     def snapshot(self, options: Options) -> SnapshotRequest:
-        """Return what the options of a snapshot ask for."""
+        """Return the request that the options of a snapshot describe."""
         from framework.sources.databases.postgres.chunks.snapshot_source import SnapshotRequest
 
         return SnapshotRequest.of(options)
 
     def changes(self, options: Options) -> ChangesRequest:
-        """Return what the options of a stream of changes ask for."""
+        """Return the request that the options of a stream of changes describe."""
         from framework.sources.databases.postgres.log.changes_source import ChangesRequest
 
         return ChangesRequest.of(options)

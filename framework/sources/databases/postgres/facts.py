@@ -1,4 +1,4 @@
-"""What PostgreSQL's faults mean and how they end, for the status of ingestions and for the doctor."""
+"""Explanations and remedies of PostgreSQL's errors, for the status of ingestions and for the doctor."""
 
 from __future__ import annotations
 

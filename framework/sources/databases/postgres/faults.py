@@ -1,6 +1,6 @@
-"""Named errors for the failures of psycopg2 and ADBC: what failed, whether a retry may succeed, and what mends it.
+"""Named errors for the failures of psycopg2 and ADBC: the cause, whether a retry may succeed, and the fix.
 
-A failure of a statement has an SQLSTATE. A failed login has none in either driver, so its text decides.
+A failure of a statement has an SQLSTATE. A failed login has none in either driver, so its text is matched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.tables import TableName, quote_identifier
 
-# Conditions that another attempt may heal without any other change.
+# Conditions under which a retry may succeed without any other change.
 TRANSIENT = frozenset({"DATABASE_UNREACHABLE", "DATABASE_BUSY"})
 
 _UNREACHABLE = "DATABASE_UNREACHABLE"
@@ -42,7 +42,7 @@ _BY_STATE = {
     "57P": _UNREACHABLE,
 }
 _NOT_NOW = ("25006", "55000")
-# Texts of the server and of libpq at the login, in the order in which they decide.
+# Texts of the server and of libpq at the login; the first match wins.
 _AT_LOGIN = (
     (re.compile(r'database "[^"]*" does not exist'), "DATABASE_NOT_FOUND"),
     (re.compile(r"too many (?:connections|clients)|connection slots are reserved"), "DATABASE_BUSY"),
@@ -80,14 +80,14 @@ def named_errors(connection: Connection, *, table: TableName | None = None, conn
     try:
         yield
     except (psycopg2.Error, ArrowError) as error:
-        # They keep a connection that failed open, and the server waits a minute for a password that never comes.
+        # The drivers keep a failed connection open, and the server waits a minute for a password that never comes.
         clear_frames(error.__traceback__)
         # The driver's own exception is not chained: a traceback would print its text, which may have the password.
         raise named_error(error, connection, table=table, connecting=connecting) from None
 
 
 def is_transient(error: SourceError) -> bool:
-    """Return whether another attempt may succeed without any other change."""
+    """Return whether a retry may succeed without any other change."""
     return error.condition in TRANSIENT
 
 
@@ -113,7 +113,7 @@ def named_error(
 
 
 def _cause(text: str) -> str:
-    """Return the message of the server or of libpq, without what ADBC adds to it."""
+    """Return the message of the server or of libpq, without the text that ADBC adds."""
     text = _ADBC_HEAD.sub("", _ADBC_QUERY.sub("", text))
     return one_line(_ADBC_STATE.sub("", text)).rstrip(". ")
 
@@ -142,7 +142,7 @@ def _login(connection: Connection) -> dict[str, str]:
 
 
 def _statement(condition: str, role: str, database: str, table: TableName | None) -> str:
-    """Return the statement that mends a missing right."""
+    """Return the statement that grants a missing right."""
     if condition == "DATABASE_REPLICATION_ROLE":
         return f"ALTER ROLE {role} REPLICATION"
     if condition == "DATABASE_ROWS_HIDDEN":

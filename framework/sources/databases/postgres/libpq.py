@@ -1,4 +1,4 @@
-"""The libpq that psycopg2 is linked with, for what psycopg2 lacks, or does while it holds Python's lock."""
+"""The libpq that psycopg2 is linked with, for calls that psycopg2 lacks or makes while holding Python's lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg2 import _psycopg
 # A handle of psycopg2's extension finds the libpq that the extension is linked with.
 _path = _psycopg.__file__
 waiting = ctypes.CDLL(_path)
-"""For functions that may wait: other threads go on."""
+"""For functions that may wait: other threads continue."""
 quick = ctypes.PyDLL(_path)
 """For functions that don't wait: Python's lock is held."""
 _REASON_BYTES = 256
@@ -32,10 +32,10 @@ _free_cancel = function(quick, "PQfreeCancel", None, ctypes.c_void_p)
 
 
 class Cancellation:
-    """Cancels what a connection runs, while other threads go on; psycopg2's own `cancel` stops them all.
+    """Cancels the statement of a connection while other threads continue; psycopg2's own `cancel` blocks all threads.
 
     Args:
-        connection: that no other thread uses yet.
+        connection: a connection that no other thread uses yet.
     """
 
     def __init__(self, connection: psycopg2.extensions.connection) -> None:
@@ -44,6 +44,6 @@ class Cancellation:
             finalize(self, _free_cancel, self._handle)
 
     def send(self) -> None:
-        """Ask the server to end the statement; nothing if it can't be asked."""
+        """Ask the server to end the statement; do nothing if it can't be reached."""
         if self._handle:
             _cancel(self._handle, ctypes.create_string_buffer(_REASON_BYTES), _REASON_BYTES)

@@ -1,4 +1,4 @@
-"""The tables of a publication: whether the log goes on for each of them, and whether one may be published."""
+"""The tables of a publication: whether the log of each table is continuous, and whether a table may be published."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PostgresTables:
     unlogged: frozenset[TableName] = frozenset()
 
     def among(self, sources: Sequence[SourceTable]) -> PostgresTables:
-        """Return them with the replica identities of the partitions of some tables."""
+        """Return the tables with the replica identities of the partitions of some of them."""
         lacking = partitions_without_key(self.session, {each.name: each.key for each in sources})
         return replace(self, unlogged=frozenset(name for name, partitions in lacking.items() if partitions))
 
@@ -61,7 +61,7 @@ class PostgresTables:
         return Continuity(table=oid, member=self._member(source.name), partitions=partitions).to_text()
 
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
-        """Refuse a table whose changes are not in the log, or that would break its writers when it is published."""
+        """Refuse a table whose changes are not in the log, or whose writers would fail once it is published."""
         if known is not None:
             self._check_continuity(source, known)
         refuse_filtered(self.published, self.log.tables, [source.name])
@@ -69,15 +69,15 @@ class PostgresTables:
         if is_member and not source.is_unidentified and source.name not in self.unlogged:
             return
         role = self.session.rows("SELECT current_user::text")[0][0]
-        # The table is added to it; one that the role may not add would stop the changes of all tables.
+        # The table will be published; if the role may not add it, that would stop the changes of all tables.
         publication = Publication(name=self.log.tables, missing=(), is_via_root=True, is_owned=self.published.is_owned)
         for finding in check_table(self.session, source.name, role=role, publication=publication).findings:
-            # A table that is published already is read with the rights that it needs now, if it is read.
+            # If the table is already published, missing rights are reported when it is read.
             if finding.severity is Severity.ERROR and (not is_member or finding.condition in _OF_IDENTITY):
                 raise RemoteError(finding.condition, what=finding.what, remedy=finding.remedy)
 
     def fault(self, source: SourceTable, continuity: str) -> SluiceError | None:
-        """Return the fault of a table that is another one, or was out of the publication."""
+        """Return the error of a table that was replaced, or was out of the publication for some time; else None."""
         return self._fault(source, Continuity.of(continuity))
 
     def _member(self, name: TableName) -> int:
@@ -92,16 +92,16 @@ class PostgresTables:
         return UserError("INGESTION_TABLE_UNPUBLISHED", table=source.name, members=f"the publication {self.log.tables}")
 
     def _check_continuity(self, source: SourceTable, known: KnownTable) -> None:
-        """Refuse a table that is another one than before, or that changed without an entry in the log."""
+        """Refuse a table that was replaced, or that changed without an entry in the log."""
         before, planned = Continuity.of(known.continuity), Continuity.of(known.planned)
-        # The plan of a snapshot may have published the table after it was looked at.
+        # The plan of a snapshot may have published the table after the publication was read.
         before = replace(before, table=before.table or planned.table, member=before.member or planned.member)
         fault = self._fault(source, before)
         if fault is not None:
             raise fault
         if known.is_begun and not self.has_table(source.name):
             raise self._unpublished(source)
-        # The rows of partitions that came or went while it was missed are read again.
+        # Rows of partitions that came or went while the table was missed are read again.
         partitions = "" if known.is_missed else Continuity.of(known.accepted).partitions or before.partitions
         if source.is_partitioned and partitions:
             self._check_partitions(source, known, partitions)

@@ -1,4 +1,4 @@
-"""What keeps Sluice waiting at a source: transactions, of sessions and prepared ones, locks, and a slot's reader."""
+"""Obstacles that Sluice waits for at a source: transactions of sessions, prepared transactions, locks, slot readers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from framework.sources.databases.postgres.session import Session
 
 _OLDEST_SECONDS = 1
-"""A younger one may have begun after the wait."""
-# Only a role that may read all statistics sees when the transactions of others began; the application is always seen.
+"""A younger transaction may have begun after the wait."""
+# Only a role that may read all statistics sees when transactions of others began; all roles see the application.
 _OPEN = """
 SELECT DISTINCT a.pid, p.gid, coalesce(p.database, a.datname), coalesce(a.application_name, ''),
     to_char(coalesce(p.prepared, a.xact_start) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
@@ -28,7 +28,7 @@ WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
     AND coalesce(p.prepared, a.xact_start, '-infinity') < clock_timestamp() - %(seconds)s * interval '1 second'
 ORDER BY 5 NULLS LAST, 1
 """
-# A start marks the publication until the transactions have ended, and a slot has no position while it is made.
+# The start of a log marks the publication until the transactions have ended; a slot in creation has no position.
 _IS_STARTING = """
 SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %(publication)s
                AND obj_description(oid, 'pg_publication') LIKE '%%(unsettled)')
@@ -36,7 +36,7 @@ SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %(publication)s
 """
 
 
-# A chunk is read under ACCESS SHARE, which only the strongest lock keeps waiting.
+# A chunk is read under ACCESS SHARE, which only the strongest lock blocks.
 _LOCKS = """
 SELECT DISTINCT n.nspname, c.relname, a.pid, p.gid, coalesce(p.database, a.datname),
     coalesce(a.application_name, ''),
@@ -59,7 +59,7 @@ SELECT a.pid, coalesce(a.application_name, '')
 FROM pg_replication_slots AS s JOIN pg_stat_activity AS a ON a.pid = s.active_pid
 WHERE s.slot_name = %(slot)s
 """
-# Sessions of the same role see each other's statements, and an idle one has its last.
+# Sessions of the same role see each other's statements; an idle session shows its last statement.
 _IS_WAITING = """
 SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
                AND starts_with(query, %(statement)s))
@@ -72,7 +72,7 @@ class OpenTransaction:
 
     Args:
         pid: the server process of its session; None for a prepared one.
-        gid: the name of a prepared one; None for that of a session.
+        gid: the name of a prepared transaction; None for the transaction of a session.
         database: the database.
         application: the name that its client gave itself; empty if it gave none.
         since: when it began or was prepared, in UTC; None if the role may not see it.
@@ -94,7 +94,7 @@ class OpenTransaction:
 
     @property
     def way_out(self) -> str:
-        """The statement that ends it, which loses what it did."""
+        """The statement that ends the transaction; its work is lost."""
         return (
             f"SELECT pg_terminate_backend({self.pid})"
             if self.gid is None
@@ -103,7 +103,7 @@ class OpenTransaction:
 
 
 def open_transactions(session: Session, slot: str) -> tuple[OpenTransaction, ...]:
-    """Return the transactions that have been open for a second, the oldest first, without that of the slot's reader.
+    """Return the transactions that have been open for a second, oldest first; the slot's reader is left out.
 
     Raises:
         SourceError: the server gives no answer.
@@ -117,7 +117,7 @@ def open_transactions(session: Session, slot: str) -> tuple[OpenTransaction, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLock:
-    """A transaction that lets nobody read a table.
+    """A transaction whose lock blocks all reads of a table.
 
     Args:
         name: the table.
@@ -137,7 +137,7 @@ class TableLock:
 
 
 def table_locks(session: Session, names: Sequence[TableName]) -> tuple[TableLock, ...]:
-    """Return the locks of a second or longer under which tables can't be read.
+    """Return the locks that have blocked reading tables for a second or longer.
 
     Raises:
         SourceError: the server gives no answer.
@@ -156,7 +156,7 @@ def table_locks(session: Session, names: Sequence[TableName]) -> tuple[TableLock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReader:
-    """The session that reads a replication slot, which nobody else can read meanwhile.
+    """The session that reads a replication slot and blocks all other readers.
 
     Args:
         pid: its server process.
@@ -187,7 +187,7 @@ def slot_reader(session: Session, slot: str) -> SlotReader | None:
 
 
 def is_waiting(session: Session) -> bool:
-    """Whether some process waits until older transactions have ended.
+    """Whether any process waits until older transactions have ended.
 
     Raises:
         SourceError: the server gives no answer.
@@ -196,7 +196,7 @@ def is_waiting(session: Session) -> bool:
 
 
 def is_starting(session: Session, slot: str, publication: str) -> bool:
-    """Whether some process makes the slot, or waits until tables of the publication may be read.
+    """Whether any process creates the slot, or waits until tables of the publication may be read.
 
     Raises:
         SourceError: the server gives no answer.

@@ -1,6 +1,6 @@
-"""Preflight of a PostgreSQL source: what server, role, slot and publication lack, before anything is read.
+"""Preflight of a PostgreSQL source: checks server, role, slot and publication before anything is read.
 
-Each finding has the statement that mends it. Nothing is changed.
+Each finding has the statement that fixes it. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class _Server:
 def check(
     session: Session, tables: Sequence[TableName], *, slot: str, publication: str
 ) -> tuple[PreflightFinding, ...]:
-    """Return what must or should be mended before tables are read; () if nothing.
+    """Return the findings that must or should be fixed before tables are read; () if there are none.
 
-    A publication, or a table of it, that the role may create itself is no finding.
+    A missing publication, or a missing table of it, is not a finding if the role may add it itself.
 
     Args:
         session: a connection with the role of the ingestion.
@@ -94,7 +94,7 @@ def check(
     """
     server = _Server(**dict(zip(_Server.__dataclass_fields__, session.rows(_SERVER)[0], strict=True)))
     if server.major_version < OLDEST_VERSION:
-        return (_too_old(server),)  # its catalog lacks what the other checks read
+        return (_too_old(server),)  # its catalog lacks columns that the other checks read
     existing = _read_slot(session, slot)
     published = _read_publication(session, publication)
     checked = [check_table(session, name, role=server.role, publication=published) for name in tables]

@@ -44,9 +44,9 @@ FLUSH_LOG = """
 SELECT pg_logical_emit_message(true, 'sluice', '')::text
 WHERE pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
 """
-"""Makes durable what the transactions before it have read; the transaction must be committed.
+"""Makes all data durable that earlier transactions have read; the transaction must be committed.
 
-With `synchronous_commit = off`, others see a commit that a crash of the server takes away, and the log never has.
+With `synchronous_commit = off`, a commit may be visible to others, then be lost in a crash and never reach the log.
 """
 USER_PATH = "sluice.search_path"
 """The setting of a connection that has the `search_path` of its role."""
@@ -56,19 +56,19 @@ _HIDE_PATH = (
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) FROM "
     f"pg_catalog.set_config('{USER_PATH}', pg_catalog.current_setting('search_path'), false)"
 )
-# The log has the text of a value as chunks have it, in which names of tables depend on the path (`search_path_sql`).
+# The log and the chunks have the same text of a value; names of tables in it depend on the path (`search_path_sql`).
 _CATALOG_FIRST = (
     "SELECT pg_catalog.set_config('search_path', "
     "pg_catalog.rtrim(pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), ', '), false)"
 )
-# A role may have limits for people, which would end our session in the middle of a snapshot or between two batches.
+# A role may have limits meant for interactive use, which would end our session during a snapshot or between batches.
 _DEFAULT_SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
-# A server below 17 would refuse the connection for it, and before there is one its version is unknown.
+# A server below 17 would refuse a connection with this setting, and its version is unknown before connecting.
 _TRANSACTION_TIMEOUT = "transaction_timeout"
 _WITH_TRANSACTION_TIMEOUT = 170_000
 _UNCHECKED = "SQL_ASCII"
@@ -85,7 +85,7 @@ _DEFAULT_PARAMETERS = {
 
 
 def connection_parameters(connection: Connection, *, read_only: bool = True) -> dict[str, str]:
-    """Return libpq's parameters: those of the URI, and the settings of a session.
+    """Return libpq's parameters: the parameters of the URI, and the settings of a session.
 
     The URI takes precedence over the defaults (application name, timeouts, keepalives), not over the settings that
     decide the text of values.
@@ -113,10 +113,10 @@ def connection_uri(parameters: Mapping[str, str]) -> str:
 
 
 class OpenConnections:
-    """The connections that some threads open in `entered`, so that another thread can end them all.
+    """The connections that threads open inside `entered`, so that another thread can end all of them.
 
-    A connection that runs a statement can only be cancelled; psycopg2 closes it when the statement has ended. One of
-    ADBC is closed by the thread that opened it.
+    A connection that runs a statement can only be cancelled; psycopg2 closes it when the statement has ended. An ADBC
+    connection is closed by the thread that opened it.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class OpenConnections:
             _OPENED.reset(token)
 
     def add(self, opened: psycopg2.extensions.connection) -> None:
-        """Add a connection; after the end it is closed at once."""
+        """Add a connection; close it at once if `end` was called before."""
         with self._lock:
             self._open = [each for each in self._open if not each[0].closed]
             self._open.append((opened, Cancellation(opened)))
@@ -144,7 +144,7 @@ class OpenConnections:
 
     @contextmanager
     def reading(self, opened: ArrowConnection) -> Iterator[None]:
-        """Add a connection of ADBC for the length of the block, and close it; after the end its statements fail."""
+        """Add an ADBC connection for the duration of the block, then close it; after `end` its statements fail."""
         reading = _ArrowReading(opened)
         with self._lock:
             self._reading.add(reading)
@@ -158,12 +158,12 @@ class OpenConnections:
             reading.close()
 
     def end(self) -> None:
-        """Cancel what runs, and close all connections, now and later ones; returns at once."""
+        """Cancel running statements and close all connections, present and future; return at once."""
         self._has_ended = True
         with self._lock:
             ended = [each for each in self._open if not each[0].closed]
             reading = list(self._reading)
-        # A cancel is a connection of its own, and a server that is gone answers it as late as any other.
+        # A cancel opens a connection of its own, which hangs like any other if the server is down.
         for each in ended:
             Thread(target=_end, args=each, name="end of a connection", daemon=True).start()
         for one in reading:
@@ -183,7 +183,7 @@ def _end(opened: psycopg2.extensions.connection, cancellation: Cancellation) -> 
 
 
 class _ArrowReading:
-    """A connection of ADBC that one thread uses, and another one may end."""
+    """An ADBC connection that one thread uses and another thread may end."""
 
     def __init__(self, opened: ArrowConnection) -> None:
         self._opened = opened
@@ -191,23 +191,23 @@ class _ArrowReading:
         self._closed = Event()
 
     def end(self) -> None:
-        """Cancel each statement until the connection is closed: one may begin between two cancels."""
+        """Cancel each statement until the connection is closed: a statement may begin between two cancels."""
         while not self._closed.is_set():
             with self._lock:
                 if not self._closed.is_set():
-                    with suppress(ArrowError):  # of a server that is gone, which ends the statement, too
+                    with suppress(ArrowError):  # a server that is down, which also ends the statement
                         self._opened.adbc_cancel()
             self._closed.wait(_CANCEL_SECONDS)
 
     def close(self) -> None:
-        """Close the connection, not while a cancel uses it."""
+        """Close the connection once no cancel uses it."""
         with self._lock:
             self._closed.set()
             self._opened.close()
 
 
 def _opened(connection: psycopg2.extensions.connection) -> None:
-    """Add a new connection to those of the thread."""
+    """Add a new connection to the open connections of the thread."""
     known = _OPENED.get()
     if known is not None:
         known.add(connection)
@@ -293,7 +293,7 @@ def open_replication(connection: Connection) -> LogicalReplicationConnection:
         with opened.cursor() as cursor:
             cursor.execute(_CATALOG_FIRST)
             if opened.info.parameter_status("server_encoding") == _UNCHECKED:
-                # The server would end the stream at a text that is not UTF-8: that text is a fault of its row only.
+                # The server would end the stream at a text that is not UTF-8; such a text should fail its row only.
                 cursor.execute(f"SET client_encoding TO '{_UNCHECKED}'")
         return opened
 
@@ -319,19 +319,19 @@ def arrow_connection(connection: Connection) -> Iterator[ArrowConnection]:
 
 
 class _KeptDatabase:
-    """Stands for the driver's database, which a connection would close with itself."""
+    """A stand-in for the driver's database, so that a closing connection does not close the real one."""
 
     def close(self) -> None:
-        """Keep it for the next connection."""
+        """Do nothing: the database is kept for the next connection."""
 
 
 @lru_cache(maxsize=32)
 def _arrow_database(connection: Connection, thread: int) -> AdbcDatabase:
-    """Return what the driver knows of a server: its types, which it reads over a connection that it closes again.
+    """Return the driver's database, which holds the types of the server; the driver reads them over its own connection.
 
-    That takes as long as a tenth of a chunk. Types of users are read as texts, so new ones don't matter. Each thread
-    has its own: ADBC does not promise that two may use one at the same time. The driver's own query needs the path of a
-    session, so its connections begin with it.
+    Reading them takes as long as a tenth of a chunk. User-defined types are read as texts, so new types don't matter.
+    Each thread has its own database, because ADBC does not promise thread safety. The driver's own query needs the
+    search path of a session, so its connections start with that path.
     """
     del thread
     import adbc_driver_postgresql
@@ -342,7 +342,7 @@ def _arrow_database(connection: Connection, thread: int) -> AdbcDatabase:
         )
     parameters = connection_parameters(connection)
     paths = _options({"search_path": "pg_catalog", USER_PATH: path.replace("\\", r"\\")})
-    # As in the session, where a limit of the connection itself is kept.
+    # As in the session, a limit of the connection itself is kept.
     limits = {} if limit is None else {_TRANSACTION_TIMEOUT: limit}
     parameters["options"] += f" {paths} {_options(limits)}"
     database: AdbcDatabase = adbc_driver_postgresql.connect(connection_uri(parameters))
@@ -350,7 +350,7 @@ def _arrow_database(connection: Connection, thread: int) -> AdbcDatabase:
 
 
 def _lift_transaction_timeout(opened: psycopg2.extensions.connection) -> None:
-    """Lift the limit that a role or its database has for transactions; that of the connection itself is kept."""
+    """Remove the transaction limit of a role or its database; keep the limit of the connection itself."""
     if opened.server_version < _WITH_TRANSACTION_TIMEOUT:
         return
     with opened.cursor() as cursor:

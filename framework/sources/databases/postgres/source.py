@@ -1,4 +1,4 @@
-"""A session at a PostgreSQL server behind the port: each call is one of the functions of this folder."""
+"""A session at a PostgreSQL server, as the port defines it: each method calls one of the functions of this folder."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PostgresSource:
         return catalog.read_table(self.session, name)
 
     def read_tables(self, names: Sequence[TableName]) -> Mapping[TableName, SourceTable | SourceError]:
-        """Return tables, or the fault of each one that can't be read."""
+        """Return tables, or the error of each table that can't be read."""
         return catalog.read_tables(self.session, names)
 
     def read_sizes(self, names: Sequence[TableName]) -> dict[TableName, tuple[int, int]]:
@@ -101,7 +101,7 @@ class PostgresSource:
         return missing_keys(self.session, table, columns, keys, as_text)
 
     def check(self, names: Sequence[TableName], log: LogName) -> tuple[PreflightFinding, ...]:
-        """Return what the server lacks."""
+        """Return the findings of the preflight."""
         return preflight.check(self.session, names, slot=log.position, publication=log.tables)
 
     def logged_tables(self, log: LogName) -> PostgresTables:
@@ -110,12 +110,12 @@ class PostgresSource:
         return PostgresTables(session=self.session, log=log, published=published)
 
     def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
-        """Make or find the slot, and publish tables."""
+        """Create or find the slot, and publish tables."""
         found = position.ensure_position(self.session, log.position, log.tables, names, reader=reader)
         return _position(found.lsn)
 
     def settled_position(self, log: LogName) -> Position:
-        """Return the end of the durable log, when each transaction that committed before it is visible."""
+        """Return the end of the durable log, once every transaction that committed before it is visible."""
         return _position(position.settled_position(self.session, log.position))
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
@@ -132,21 +132,21 @@ class PostgresSource:
         return _position(read_log_end(self.session))
 
     def log_status(self, log: LogName) -> LogStatus | None:
-        """Return what the server says of the slot."""
+        """Return the status of the slot."""
         return read_slot_status(self.session, log.position)
 
     def is_waiting(self) -> bool:
-        """Whether some process waits until older transactions have ended."""
+        """Whether any process waits until older transactions have ended."""
         return open_transactions.is_waiting(self.session)
 
     def starting_waits(self, log: LogName, *, is_certain: bool) -> tuple[OpenTransaction, ...]:
-        """Return the transactions for which the start of a snapshot waits."""
+        """Return the transactions that delay the start of a snapshot."""
         if not is_certain and not open_transactions.is_starting(self.session, log.position, log.tables):
             return ()
         return open_transactions.open_transactions(self.session, log.position)
 
     def table_locks(self, names: Sequence[TableName]) -> tuple[TableLock, ...]:
-        """Return the locks under which tables can't be read."""
+        """Return the locks that block reading tables."""
         return open_transactions.table_locks(self.session, names)
 
     def log_holder(self, log: LogName) -> SlotReader | None:
@@ -159,7 +159,7 @@ def _position(lsn: int) -> Position:
 
 
 def read_children(session: Session, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
-    """Return the tables that inherit from tables, as SQL writes their names, by those that have any.
+    """Return the child tables, with their names in SQL, of each table that has any.
 
     Raises:
         SourceError: the server gives no answer.

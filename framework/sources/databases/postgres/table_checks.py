@@ -1,4 +1,4 @@
-"""Preflight of one table: rights of the role, rows that it does not see, and what the log of the table lacks."""
+"""Preflight of one table: rights of the role, rows hidden from it, and data that the log of the table lacks."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _TABLE = """
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
 """
-# The table itself, or the partitions that contain its rows. Each has a replica identity of its own, and
-# `identity` are the columns of the old row that the log has.
+# The table itself, or the partitions that contain its rows. Each has a replica identity of its own; `identity` is the
+# list of columns that the log has of an old row.
 _LEAVES = """
     SELECT format('%%I.%%I', n.nspname, leaf.relname), leaf.relkind, leaf.relpersistence = 'u', leaf.relreplident = 'f',
            {identity},
@@ -72,8 +72,8 @@ class Publication:
         missing: the operations that it does not send.
         is_via_root: whether changes of a partition have the name of the partitioned table.
         is_owned: whether the role may change it.
-        partly: the tables of which it sends only some rows or columns under their names.
-        comment: its comment, which says whose it is.
+        partly: the tables for which it sends only some rows or columns under their own names.
+        comment: its comment, which names its owner.
     """
 
     name: str
@@ -177,7 +177,7 @@ def _rights(name: TableName, access: _Access, role: str) -> Iterator[PreflightFi
 
 
 def _log_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
-    """Yield parts of the table whose changes are not in the log."""
+    """Yield findings for parts of the table whose changes are not in the log."""
     unlogged = [leaf.name for leaf in leaves if leaf.is_unlogged]
     if unlogged:
         yield PreflightFinding.of(
@@ -198,7 +198,7 @@ def _log_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[Preflight
 
 
 def _identity_findings(table: SourceTable, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
-    """Yield missing replica identities, and those without the columns of the key."""
+    """Yield findings for missing replica identities, and for replica identities without the key columns."""
     without = [leaf for leaf in leaves if not leaf.is_full and not leaf.identity]
     if without:
         yield PreflightFinding.of(
@@ -240,7 +240,7 @@ def _key_findings(table: SourceTable) -> Iterator[PreflightFinding]:
 
 
 def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -> Iterator[PreflightFinding]:
-    """Yield columns and rows that are left out, and columns that cost another read."""
+    """Yield findings for columns and rows that are left out, and for columns that need an additional read."""
     if table.generated:
         yield PreflightFinding.of(
             "DATABASE_GENERATED_COLUMNS", Severity.WARNING, table=table.name, columns=", ".join(table.generated)
@@ -263,7 +263,7 @@ def _column_findings(table: SourceTable, access: _Access, leaves: list[_Leaf]) -
 def _membership(
     session: Session, table: SourceTable, access: _Access, publication: Publication | None
 ) -> Iterator[PreflightFinding]:
-    """Yield what the publication does not send of the table."""
+    """Yield findings for parts of the table that the publication does not send."""
     if publication is None:
         return
     quoted, name = quote_identifier(publication.name), table.name

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _WAIT_SECONDS, _POLL_SECONDS, _MARGIN_SECONDS = 10.0, 0.05, 0.5
 _WRITER_DELAY = "SELECT setting::float / 1000 FROM pg_settings WHERE name = 'wal_writer_delay'"
 _BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Its snapshot is the one of the transaction, so the position is not before any commit that the snapshot shows.
+# It uses the snapshot of the transaction, so no commit that the snapshot shows is after the position.
 _SNAPSHOT = "SELECT pg_current_wal_insert_lsn()::text"
 _RUNNING = """
 SELECT transactionid::text FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
@@ -40,7 +40,7 @@ WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
   AND (pg_locks.pid IS NULL OR datname = current_database())
 """
 _IS_PUBLISHED = "SELECT 1 FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s"
-# A transaction is decoded at its commit, whose record ends at `lsn` of its last message.
+# A transaction is decoded at its commit; the commit record ends at the `lsn` of the last message.
 _CHANGES_AFTER = """
 WITH messages AS (
   SELECT xid, lsn, get_byte(data, 0) AS kind, ('x' || encode(substring(data FROM 2 FOR 4), 'hex'))::bit(32) AS relation
@@ -59,8 +59,8 @@ WHERE kind = ascii('T') OR (
 class SourceTableCopy:
     """The rows of a source table at one position.
 
-    The whole table is read in one transaction with one snapshot, so its rows belong together, whatever is written
-    meanwhile. It is read once, into a Parquet file, which both passes of the comparison read.
+    The whole table is read in one transaction with one snapshot, so its rows are consistent despite concurrent writes.
+    It is read once, into a Parquet file, which both passes of the comparison use.
 
     Args:
         connection: to the source.
@@ -120,7 +120,7 @@ class SourceTableCopy:
         return frame.toDF(*(column.name for column in self.table.columns))
 
     def doubt(self, read: SourceRead, stored: str) -> str | None:
-        """Return why a difference may be a change that the copy does not have yet; None if that is impossible.
+        """Return why a difference may be a change that the copy does not have yet; None if it can't be one.
 
         Args:
             read: the rows that were compared.
@@ -137,7 +137,7 @@ class SourceTableCopy:
                 return f"The log could not be read after the position of the copy: {error.what}"
 
     def _unapplied(self, session: Session, position: int, stored: StoredPosition) -> str | None:
-        """Return that the log has changes of the table after a position; None if it has none."""
+        """Return a sentence if the log has changes of the table after a position; None if it has none."""
         gap = check_position(session, stored)
         if gap is not None:
             return gap.error().what
@@ -165,10 +165,10 @@ class SourceTableCopy:
         return f"{behind} {format_lsn(position)}, and the log has {count:,} changes of the table between them."
 
     def _wait_for_running(self, session: Session) -> bool:
-        """Wait until the transactions that run now have ended; whether they have.
+        """Wait until the transactions that run now have ended; return whether they have.
 
-        The log may have a commit that a new snapshot does not show yet. A transaction holds the lock of its number
-        until every new snapshot shows it.
+        The log may have a commit that a new snapshot does not show yet. A transaction holds the lock of its id until
+        every new snapshot shows it.
         """
         running = set(session.rows(_RUNNING))
         deadline = self.clock.monotonic() + _WAIT_SECONDS
@@ -182,8 +182,8 @@ class SourceTableCopy:
     def _wait_for_flush(self, session: Session, position: int) -> None:
         """Wait until the commits that the snapshot shows are on disk, because only then are they decoded.
 
-        A commit with `synchronous_commit = off` is on disk three rounds of the server's WAL writer later. Records of
-        open transactions may stay in memory for longer, and don't matter.
+        A commit with `synchronous_commit = off` reaches the disk within three rounds of the server's WAL writer.
+        Records of open transactions may stay in memory for longer, which does not matter.
         """
         deadline = self.clock.monotonic() + 3 * session.rows(_WRITER_DELAY)[0][0] + _MARGIN_SECONDS
         while self.clock.monotonic() < deadline:

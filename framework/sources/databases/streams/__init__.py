@@ -1,1 +1,1 @@
-"""The streams of databases that all dialects share: chunks, changes, and the files between reader and Spark."""
+"""The database streams that all dialects share: chunks, changes, and the files between reader and Spark."""

@@ -1,4 +1,4 @@
-"""The port to the log of a database: what a dialect gives to the stream of changes, which all of them share."""
+"""The port to the log of a database: the part of the stream of changes that each dialect implements."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimit:
-    """When a batch ends: at the first end of a transaction at which one of these is reached.
+    """The limits of a batch: it ends with the first transaction at whose end one of them is reached.
 
     Args:
-        rows: of changes.
-        bytes: of the log.
+        rows: rows of changes.
+        bytes: bytes of the log.
     """
 
     rows: int = 1_000_000
@@ -31,14 +31,14 @@ class ChangeLog(Protocol):
 
     @property
     def idle_distance(self) -> int:
-        """How far behind a position without changes may be: until then it is not stored, which costs a micro-batch."""
+        """How far a stored position may lag while there are no changes: storing it would cost a micro-batch."""
         ...
 
     def start(self) -> str:
-        """Return the position from which the log has all changes of the tables; it is made if there is none.
+        """Return the position from which the log has all changes of the tables, created if there is none.
 
         Raises:
-            SluiceError: the log has none, or not from where a snapshot has begun.
+            SluiceError: there is no such position, or it is after the start of a snapshot.
         """
         ...
 
@@ -47,16 +47,16 @@ class ChangeLog(Protocol):
 
         Args:
             start: the end of an earlier batch, whose micro-batch is committed, or `start()`.
-            limit: ends the batch earlier; None to read up to what is committed now.
+            limit: ends the batch earlier; None to read everything that is committed now.
 
         Raises:
-            SourceError: DATABASE_POSITION_LOST with its kind, if the log does not go on from the position; or it can't
-                be read.
+            SourceError: DATABASE_POSITION_LOST with its kind, if the log does not continue from the position; or the
+                log can't be read.
         """
         ...
 
     def read_range(self, start: str, end: str) -> SpooledBatch:
-        """Read the transactions between two positions once more: the same rows, positions and ordinals.
+        """Read the transactions between two positions again, with the same rows, positions and ordinals.
 
         Raises:
             SourceError: as `read_transactions`.
@@ -64,7 +64,7 @@ class ChangeLog(Protocol):
         ...
 
     def acknowledge(self, position: str) -> None:
-        """Let the database remove its log up to a position that is in the checkpoint; nothing if it does not wait.
+        """Let the database remove its log up to a checkpointed position; do nothing if it does not wait for readers.
 
         Raises:
             SourceError: the database can't be reached.
@@ -72,7 +72,7 @@ class ChangeLog(Protocol):
         ...
 
     def release(self) -> None:
-        """Let go of what only one reader may have."""
+        """Release the resources that only one reader may hold."""
         ...
 
     def close(self) -> None:
@@ -81,21 +81,21 @@ class ChangeLog(Protocol):
 
 
 class ChangesRequest(Protocol):
-    """What the options of a stream of changes ask for."""
+    """The request for a stream of changes, as its options describe it."""
 
     @property
     def limit(self) -> ReadLimit:
-        """When a micro-batch ends."""
+        """The limits of a micro-batch."""
         ...
 
     @property
     def advance_to(self) -> int:
-        """The order of a position that is stored soon after it is passed, also without changes."""
+        """The order of a position that is stored soon after it is passed, even without changes."""
         ...
 
     @property
     def spool_folder(self) -> str | None:
-        """The folder for files of changes; a temporary one if it is None."""
+        """The folder for files of changes; None for a temporary folder."""
         ...
 
     def log(self, spool: Callable[[], Spool]) -> ChangeLog:

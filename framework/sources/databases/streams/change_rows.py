@@ -1,4 +1,4 @@
-"""Rows of changes between the reader of a log and the spool: what a dialect fills and the spool writes."""
+"""Rows of changes between the reader of a log and the spool: a dialect fills them, and the spool writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Transaction(Protocol):
 
     @property
     def position(self) -> int:
-        """The position of all its rows: it sorts transactions in the order of their commits."""
+        """The position of all its rows; positions sort transactions in commit order."""
         ...
 
     @property
@@ -23,7 +23,7 @@ class Transaction(Protocol):
 
 
 class RowShape(Protocol):
-    """A table with its columns, as they were when the log was written."""
+    """A table with its columns at the time when the log was written."""
 
     @property
     def table(self) -> TableName:
@@ -32,22 +32,22 @@ class RowShape(Protocol):
 
     @property
     def schema_version(self) -> int:
-        """A number that differs if the columns or their types differ."""
+        """A number that changes if the columns or their types change."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
-    """What rows have in common: table, operation and schema."""
+    """The common properties of rows: table, operation and schema."""
 
     relation: RowShape
     operation: str
 
 
 class ChangeBuffer:
-    """Rows of changes that are not written yet: one index of a kind and one payload for each.
+    """Rows of changes that are not written yet: for each, the index of its kind and its payload.
 
-    `pending` has the rows whose payloads are not complete, in a form of the dialect.
+    `pending` has the rows with incomplete payloads, in a form of the dialect.
     """
 
     def __init__(self) -> None:

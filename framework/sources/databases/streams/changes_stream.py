@@ -1,4 +1,4 @@
-"""Reader of `database_changes`: the changes of tables, from the log of their database, as a stream without end.
+"""Reader of `database_changes`: the changes of tables, from the log of their database, as an unbounded stream.
 
 The offset in the flow's checkpoint is the end of a transaction, in a form of the dialect. An offset is acknowledged
 only when its micro-batch is committed, so the log between two offsets can be read again.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from framework.sources.databases.streams.change_log import ChangeLog, ChangesRequest
 
-# Spark writes the parts of a file side by side, each into a file of the target.
+# Spark writes the parts of a file in parallel, each into its own file of the target.
 _PART_ROWS = 100_000
 _MOST_PARTS = 4
 _SPOOLS = "sluice-changes-"
@@ -46,7 +46,7 @@ class SpooledPartition(InputPartition):
 
     @classmethod
     def of(cls, file: SpooledFile) -> Iterator[SpooledPartition]:
-        """Yield the parts of a file that are read side by side."""
+        """Yield the parts of a file that are read in parallel."""
         parts = max(1, min(file.rows // _PART_ROWS, file.groups, _MOST_PARTS))
         bounds = [file.groups * part // parts for part in range(parts + 1)]
         for first, end in pairwise(bounds):
@@ -72,19 +72,19 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_at_end = False
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read up to what is committed at the first read that catches up with the log."""
+        """End the stream at the first read that catches up with the log."""
         self._ends_when_caught_up = True
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As many rows in a micro-batch as the options say; a transaction is never cut."""
+        """Return the most rows of a micro-batch, as the options set it; a transaction is never split."""
         return ReadMaxRows(self._request.limit.rows)
 
     def initialOffset(self) -> dict[str, Any]:
-        """The position where the log begins, which is made if there is none; a snapshot may begin afterwards."""
+        """Return the position where the log begins, created if there is none; a snapshot may begin afterwards."""
         return _as_dict(self._log.start())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next transactions; `start` itself if there are none."""
+        """Return the end of the next transactions; `start` itself if there are none."""
         stored = json.dumps(start)
         if self._is_at_end:
             self._release(stored)
@@ -102,7 +102,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _as_dict(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The files of the changes between two offsets; after a restart they are read from the log again."""
+        """Return the files of the changes between two offsets; after a restart, read them from the log again."""
         begin, finish = (json.dumps(offset) for offset in (start, end))
         bounds = position_of(begin).order, position_of(finish).order
         if bounds[0] == bounds[1]:
@@ -120,7 +120,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Let the database remove its log up to a committed offset."""
-        # The next read acknowledges it otherwise; the micro-batch is committed either way.
+        # If this fails, the next read acknowledges it; the micro-batch is committed either way.
         with suppress(SourceError):
             self._log.acknowledge(json.dumps(end))
 
@@ -143,21 +143,21 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Spool(self._folder)
 
     def _may_be_forgotten(self, batch: SpooledBatch) -> bool:
-        """Whether the end of a batch without rows need not be stored."""
+        """Whether the end of an empty batch does not have to be stored."""
         is_awaited = batch.start < self._request.advance_to
         distance = batch.end - batch.start
         return distance == 0 or (not is_awaited and distance < self._log.idle_distance)
 
     def _release(self, committed: str) -> None:
-        """Let go of the log: whoever drops its position after the update is not refused."""
-        # Spark has committed this offset. The log must know it now, or it would have to be read up to there again.
+        """Release the log, so that its position can be dropped after the update."""
+        # Spark has committed this offset. It is acknowledged now, or the log would have to be read up to it again.
         with suppress(SourceError):
             self._log.acknowledge(committed)
         self._log.release()
 
 
 def spool_folder(parent: str | None) -> Path:
-    """Return a new folder of this process; those of processes that have ended are removed."""
+    """Return a new folder of this process; remove the folders of ended processes."""
     folder = Path(parent or tempfile.gettempdir())
     folder.mkdir(parents=True, exist_ok=True)
     if parent is None:

@@ -1,7 +1,7 @@
 """Readers of `database_snapshot`: the rows of a table as a stream that ends, read in chunks; the same for all dialects.
 
-The offset in the flow's checkpoint says which chunks are planned, with their bounds. So a stream that is killed goes on
-at the chunks of its last micro-batch, and nothing else remembers progress.
+The offset in the flow's checkpoint records which chunks are planned, with their bounds. So a killed stream continues
+with the chunks of its last micro-batch, and progress is stored nowhere else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALL_CHUNKS = 1_000_000
 
 
 class ChunkReader(Protocol):
-    """Reads chunks of one plan, each under a comparison with what the plan depends on."""
+    """Reads chunks of one plan; before each chunk, the basis of the plan is compared with the table."""
 
     def batches(self, chunk: Chunk) -> Iterator[RecordBatch]:
         """Read a chunk, with bounded memory.
@@ -60,19 +60,19 @@ class ChunkReader(Protocol):
 
 
 class OpenConnections(Protocol):
-    """The connections that some threads open in `entered`, so that another thread can end them all."""
+    """The connections that threads open inside `entered`, so that another thread can end all of them."""
 
     def entered(self) -> AbstractContextManager[None]:
         """Add the connections that this thread opens in the block."""
         ...
 
     def end(self) -> None:
-        """Cancel what runs, and close all connections, now and later ones; returns at once."""
+        """Cancel running statements and close all connections, present and future; return at once."""
         ...
 
 
 class SnapshotRequest(Protocol):
-    """What the options of a snapshot ask for; tasks get a copy of it."""
+    """The request for a snapshot, as its options describe it; tasks get a copy of it."""
 
     @property
     def table(self) -> TableName:
@@ -81,7 +81,7 @@ class SnapshotRequest(Protocol):
 
     @property
     def chunks_per_trigger(self) -> int | None:
-        """The most chunks of a micro-batch; by their size if it is None."""
+        """The most chunks of a micro-batch; None to derive it from their size."""
         ...
 
     def schema(self) -> str:
@@ -97,7 +97,7 @@ class SnapshotRequest(Protocol):
         ...
 
     def refuse_rewritten(self, table: SourceTable, columns: Sequence[Any], basis: PlanBasis) -> None:
-        """Refuse columns whose values may be computed anew since the plan.
+        """Refuse columns whose values may have been recomputed since the plan.
 
         Raises:
             SourceError: SNAPSHOT_PLAN_INVALID, or the database can't be read.
@@ -105,15 +105,15 @@ class SnapshotRequest(Protocol):
         ...
 
     def plan(self, start: SnapshotOffset | None, most_chunks: int | None) -> SnapshotOffset:
-        """Return the offset after the next chunks; before the first one, the log has the table's changes.
+        """Return the offset after the next chunks; before the first chunk, make sure that the log has the table.
 
         Raises:
-            SluiceError: the plan can't go on, or the database can't be read.
+            SluiceError: the plan can't be continued, or the database can't be read.
         """
         ...
 
     def confirm(self, planned: SnapshotOffset) -> None:
-        """Check that a plan that was made earlier is what a plan may build on now.
+        """Check that an earlier plan can be continued now.
 
         Raises:
             SluiceError: as `plan`.
@@ -125,7 +125,7 @@ class SnapshotRequest(Protocol):
         ...
 
     def connections(self) -> OpenConnections:
-        """Return what can end the connections that some threads open."""
+        """Return the object that can end the connections that threads open."""
         ...
 
 
@@ -145,7 +145,7 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Args:
         request: what to read.
         columns: names of the columns of the stream, in their order.
-        analysed: the Spark types that the query was analysed with, by column; those of the table if omitted.
+        analysed: the Spark types with which the query was analysed, by column; the types of the table if omitted.
     """
 
     def __init__(
@@ -156,18 +156,18 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._analysed = analysed
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing: a snapshot ends by itself."""
+        """Do nothing: a snapshot ends by itself."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As many chunks in a micro-batch as the options say; Spark has no limit of its own in chunks."""
+        """Return the most chunks of a micro-batch, as a limit of files: Spark has no read limit in chunks."""
         return ReadMaxFiles(self._request.chunks_per_trigger or BATCH_CHUNKS)
 
     def initialOffset(self) -> dict[str, Any]:
-        """The beginning, whatever the table is."""
+        """Return the beginning, which does not depend on the table."""
         return _as_dict(BEGINNING)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The offset after the next chunks; `start` itself at the end of the snapshot."""
+        """Return the offset after the next chunks; `start` itself at the end of the snapshot."""
         previous = _as_offset(start)
         if previous is not None and previous.finished:
             return start
@@ -175,17 +175,17 @@ class SnapshotStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _as_dict(self._request.plan(previous, most).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The chunks between two offsets, exactly as they were planned.
+        """Return the chunks between two offsets, exactly as they were planned.
 
         Raises:
-            SourceError: SNAPSHOT_COLUMN_CHANGED if the query was analysed with other types than the table has now, or
+            SourceError: SNAPSHOT_COLUMN_CHANGED if a column has another type than in the analysed query, or
                 SNAPSHOT_PLAN_INVALID if a column was altered by a rewrite of the rows since the plan.
         """
         planned = _as_offset(end)
         chunks = chunks_between(_as_offset(start), planned)
         if planned is None or not chunks:
             return ()
-        # Asked for each batch, so that its tasks fail only by a type that changes now: see `ChunkReader`.
+        # Checked for each batch, so that its tasks fail only if a type changes during the batch: see `ChunkReader`.
         table, described = self._request.describe(self._columns)
         self._request.refuse_rewritten(table, described, planned.basis)
         types = self._checked(described)
@@ -218,7 +218,7 @@ class SnapshotBatchReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """All chunks."""
+        """Return all chunks."""
         planned = self._request.plan(None, _ALL_CHUNKS)
         types = self._request.describe(self._columns)[1]
         return [ChunkPartition(planned, chunk, types) for chunk in chunks_between(None, planned)]

@@ -1,7 +1,7 @@
 """Parquet files of changes that are read from the log and not yet durable at the target.
 
-A batch is a folder that is renamed into place when it is complete, so a reader never sees half of one. The files are a
-cache: what a killed process left behind is removed, and its rows are read from the log again.
+A batch is a folder that is renamed into place when it is complete, so a reader never sees an incomplete batch. The
+files are a cache: leftovers of a killed process are removed, and their rows are read from the log again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PANDAS = "pandas"
 
 
 class _Finder:
-    """Finds no pandas for PyArrow's question; when pandas is imported, PyArrow asks again."""
+    """Hides pandas from PyArrow's first lookup; when the process imports pandas, PyArrow looks again."""
 
     def __init__(self) -> None:
         self.asking: int | None = threading.get_ident()
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        """Find pandas for all but the asking thread; part of the protocol of Python's finders."""
+        """Find pandas for all threads except the hiding one; part of the protocol of Python's finders."""
         if fullname != _PANDAS:
             return None
         if self.asking == threading.get_ident():
@@ -60,7 +60,7 @@ class _Loader(Loader):
         return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, and let PyArrow ask for it."""
+        """Run the module, then let PyArrow look for it."""
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._own
         self._own.exec_module(module)
@@ -88,7 +88,7 @@ _PRIVATE = 0o700
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolLimits:
-    """When rows leave the memory.
+    """Limits at which rows are written from memory to a file.
 
     Args:
         group_rows: rows of a row group.
@@ -107,8 +107,8 @@ class SpooledFile:
 
     Args:
         path: where it is.
-        rows: how many.
-        groups: the number of its row groups.
+        rows: number of rows.
+        groups: number of row groups.
         bytes: its size.
     """
 
@@ -123,14 +123,14 @@ class SpooledBatch:
     """The changes of all transactions that end after `start` and not after `end`.
 
     Args:
-        start: where the batch before it ends.
-        end: the end of a transaction, or a later position with no transaction's end between them.
+        start: the end of the previous batch.
+        end: the end of a transaction, or a later position before the next end of a transaction.
         files: in the order of position and ordinal.
-        rows: how many.
-        transactions: how many have rows.
-        rows_by_table: by `schema.table`.
+        rows: number of rows.
+        transactions: number of transactions with rows.
+        rows_by_table: number of rows by `schema.table`.
         relations: the schemas of the rows, by table and version.
-        caught_up: whether all that was committed when the read began is in this batch or before it.
+        caught_up: whether everything that was committed when the read began is in this batch or an earlier one.
     """
 
     start: int
@@ -164,7 +164,7 @@ class Spool:
 
     Args:
         folder: of this reader alone; left-over batches in it are removed. If it exists, it keeps its mode and owner.
-        limits: when rows leave the memory.
+        limits: when rows are written to files.
     """
 
     def __init__(self, folder: Path, limits: SpoolLimits | None = None) -> None:
@@ -186,10 +186,10 @@ class SpoolWriter:
     """Writes one batch.
 
     Args:
-        spool: where.
+        spool: the spool of the batch.
         generation: of its rows.
         buffer: holds the rows until they are written.
-        kinds: what the buffer's indexes of kinds mean.
+        kinds: the kinds to which the buffer's indexes refer.
         complete: completes pending rows.
     """
 
@@ -213,7 +213,7 @@ class SpoolWriter:
         buffer.clear()
 
     def begin(self, transaction: Transaction) -> None:
-        """Take the rows that follow as those of this transaction."""
+        """Begin a transaction: the following rows belong to it."""
         self._runs.append(_Run(len(self._buffer.kinds), 0, transaction))
 
     def commit(self) -> None:
@@ -229,12 +229,12 @@ class SpoolWriter:
             self._write_group()
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the files that were written."""
         self._close_file()
         shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def seal(self, start: int, end: int, *, caught_up: bool) -> SpooledBatch:
-        """Write the rest and publish the batch; no file for no rows."""
+        """Write the remaining rows and publish the batch; without rows there is no file."""
         self._write_group()
         self._close_file()
         folder = self._folder / f"{start:016x}-{end:016x}"
@@ -267,7 +267,7 @@ class SpoolWriter:
             if rows + count >= self._limits.file_rows:
                 self._close_file()
         if self._runs:
-            # A transaction that is not at its end goes on in the next row group.
+            # An unfinished transaction continues in the next row group.
             last = self._runs[-1]
             self._runs = [_Run(0, last.first_ordinal + count - last.start, last.transaction)]
         self._buffer.clear()
@@ -320,10 +320,10 @@ def _file(path: Path, rows: int, groups: int) -> SpooledFile:
 
 @cache
 def defer_pandas() -> None:
-    """Let PyArrow take note of pandas when the process imports it, and not import it with the first array."""
+    """Make PyArrow detect pandas when the process imports it, instead of importing it with the first array."""
     if _PANDAS in sys.modules:
         return
     finder = _Finder()
     sys.meta_path.insert(0, finder)
-    pa.array([])  # the only time that PyArrow asks whether there is pandas
+    pa.array([])  # the only time that PyArrow looks for pandas
     finder.asking = None

@@ -1,8 +1,8 @@
 """The source of a staged snapshot: plans chunks in the process of the update; tasks write each chunk into a file.
 
-The offsets are those of `database_snapshot`, so a checkpoint is valid for both. A batch has one row about each file.
-The rows of the table pass neither through Spark's connection to Python nor through its rows: Arrow, Parquet.
-Chunks of few rows are read in the process of the update: a job and PySpark's processes cost more than the rows.
+The offsets have the form of `database_snapshot`, so a checkpoint is valid for both. A batch has one row about each
+file. The rows of the table go from Arrow to Parquet, and pass neither through Spark's connection to Python nor through
+Spark rows. Chunks of few rows are read in the process of the update: a job and PySpark's processes would cost more.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _FEW_ROWS = 5000
 _FEW_CHUNKS = 4
-"""Chunks that are read one after the other, by their number and the estimate of their rows."""
+"""Limits of chunks that are read sequentially: their number, and the estimate of their rows."""
 
 
 class StagedSnapshotStream:
-    """Plans the chunks of one query, the next batch while the present one is read.
+    """Plans the chunks of one query; the next batch is planned while the present batch is read.
 
-    A plan only finds bounds, so it does not matter when it is made. Spark records it before it is used, and a plan
-    that is not used is forgotten.
+    A plan only finds bounds, so it may be made at any time. Spark records a plan before it is used; an unused plan is
+    dropped.
 
     Args:
         spark: the session of the query.
@@ -63,10 +63,10 @@ class StagedSnapshotStream:
             self._plan_ahead(*progress.sources)
 
     def prepare(self) -> None:
-        """Nothing: a snapshot ends by itself."""
+        """Do nothing: a snapshot ends by itself."""
 
     def next_offset(self, start: str | None) -> str | None:
-        """The offset after the next chunks; `start` itself at the end of the snapshot."""
+        """Return the offset after the next chunks; `start` itself at the end of the snapshot."""
         self._is_settled = False
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.start != start:
@@ -74,13 +74,13 @@ class StagedSnapshotStream:
         planned = ahead.take()
         if planned is None or planned == start:
             return self._plan(start)
-        # What was checked when the plan was made is checked now: the table or the server may have been exchanged.
+        # Repeat the checks of the plan: the table or the server may have been replaced since.
         with self._connections.entered():
             self._request.confirm(SnapshotOffset.from_json(planned))
         return planned
 
     def batch(self, start: str | None, end: str) -> DataFrame:
-        """One row about the file of each chunk between two offsets; computed again, other files are written."""
+        """Return one row about the file of each chunk between two offsets; each evaluation writes new files."""
         self._few = None
         if self._is_settled:
             # Spark asks a restarted source for its last committed batch, whose rows it does not use.
@@ -94,10 +94,10 @@ class StagedSnapshotStream:
         return files_of_tasks(self._spark, len(chunks), _writer(self._request, self._staging, chunks))
 
     def write_files(self, batch: DataFrame) -> list[Mapping[str, Any]]:
-        """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; for one call.
+        """Write the files of the last batch, and return the fields of `FILES_SCHEMA` of each; call it only once.
 
         Args:
-            batch: what `batch` returned, which computes the same in tasks.
+            batch: the result of `batch`, which computes the same in tasks.
 
         Raises:
             SourceError: as `ChunkReader.batches`, unless tasks read the chunks.
@@ -115,12 +115,12 @@ class StagedSnapshotStream:
         self._staging = replace(self._staging, added=None)
 
     def commit(self, end: str) -> None:
-        """Nothing: the offset has all that a batch needs."""
+        """Do nothing: the offset has everything that a batch needs."""
 
     def end(self) -> None:
-        """End all planning: the connections are closed, whatever runs on them, and a plan fails.
+        """End all planning: close the connections, even with running statements, so that a plan in progress fails.
 
-        Spark waits for a call of its source before a query stops, and a walk or a wait for a lock takes minutes.
+        Before a query stops, Spark waits for the running call of its source; a walk or a wait for a lock takes minutes.
         """
         self._connections.end()
 
@@ -151,7 +151,7 @@ class _Ahead:
         self._thread.start()
 
     def take(self) -> str | None:
-        """Wait for the plan; None if it failed, so that it must be made again."""
+        """Wait for the plan and return it; None if it failed and must be made again."""
         self._thread.join()
         return self._found
 
@@ -163,7 +163,7 @@ class _Ahead:
 def _writer(
     request: SnapshotRequest, staging: Staging, chunks: Sequence[InputPartition]
 ) -> Callable[[int], StagedFile]:
-    """Return what a task does; it has a copy of the arguments, not of the stream."""
+    """Return the function of a task; it captures a copy of the arguments, not the stream."""
     return lambda number: _written(request, staging, chunks[number])
 
 

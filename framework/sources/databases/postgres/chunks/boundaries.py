@@ -1,6 +1,6 @@
 """Planning of a snapshot on PostgreSQL: upper bounds of chunks, by a walk over the key's index or by row addresses.
 
-For whoever plans a snapshot, in one process. A plan has no store: it goes on from the last bound of an offset.
+Used by the planner of a snapshot, in one process. A plan is not stored: it continues from the last bound of an offset.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LARGEST_CHUNK_BYTES = 64 * 1024 * 1024
 _FEWEST_CHUNKS = 12
 _SMALLEST_CHUNK_BYTES = 16 * 1024 * 1024
 _SLACK = 1.01
-"""The last of even chunks has a little less than the others, and not a little more, which would be another chunk."""
+"""Margin of even chunks, so that the last chunk is slightly smaller, and no tiny additional chunk remains."""
 
 _LEAST_ROWS = 1000
 _SAMPLED_BLOCKS = 100
@@ -60,7 +60,7 @@ _LAST_ROW_OF_BLOCK = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWarning:
-    """What a user should know of a plan: a condition of the catalogue that is not a fault."""
+    """A warning about a plan: a condition of the catalogue that is not an error."""
 
     condition: str
     what: str
@@ -69,7 +69,7 @@ class PlanWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEstimate:
-    """Rows and bytes of a table, by statistics or by a sample.
+    """Rows and bytes of a table, estimated from statistics or a sample.
 
     Args:
         rows: without a row filter.
@@ -90,13 +90,13 @@ class _Found:
 class BoundaryWalker:
     """Plans the chunks of one table.
 
-    A table with a key is planned by key: the next upper bound is the key n rows after the last one in the index, or for
-    a large table near it, by the histogram of the last ANALYZE.
-    Each row whose key does not change is in exactly one chunk, whatever is inserted, updated or deleted meanwhile.
+    A table with a key is planned by key: the next upper bound is the key n rows after the last bound in the index. For
+    a large table it is a key close to that, from the histogram of the last ANALYZE.
+    Each row whose key does not change is in exactly one chunk, regardless of concurrent inserts, updates and deletes.
 
     A table without a key is planned by row address (TID). An UPDATE gives a row another address, so a row that is
-    updated during the snapshot may be read twice or not at all. That is correct only because changes since the
-    snapshot began are also read from the log: never use TID chunks without it. A partitioned table is planned by the
+    updated during the snapshot may be read twice or not at all. This is correct only because changes since the start of
+    the snapshot are also read from the log: never use TID chunks without a log. A partitioned table is planned by the
     same addresses in all of its partitions. If the storage changes (VACUUM FULL, CLUSTER, TRUNCATE, a rewriting ALTER
     TABLE, a partition attached or detached), addresses lose their meaning and the plan is invalid. Where addresses
     can't be ranges (PostgreSQL 13, foreign tables), the table is one chunk, and `warnings` says so.
@@ -111,7 +111,7 @@ class BoundaryWalker:
         least_rows: fewest rows of a chunk by key, however wide.
         limits: of a statement.
         relation: the oid that the table must have; 0 for any.
-        membership: what identifies its membership of the publication, for the plan.
+        membership: the id of its membership of the publication, for the plan.
         position: the position of its slot, for the plan.
         seeded_rows: fewest rows of a table whose histogram is used.
     """
@@ -167,7 +167,7 @@ class BoundaryWalker:
             if offset is not None:
                 self._check_basis(offset.basis, basis)
                 self._check_partitions(cursor, offset.basis, storage)
-                # A plan by key goes on after a rewrite, as it began, and with partitions that are new.
+                # A plan by key continues unchanged after a rewrite, and with new partitions.
                 known = Continuity.of(offset.basis.continuity)
                 now = replace(known, links=storage.partitions).to_text()
                 basis = replace(offset.basis, continuity=now)
@@ -187,7 +187,7 @@ class BoundaryWalker:
         return advance(basis, offset, bounds=found.bounds, rows=rows, finished=found.finished)
 
     def confirm(self, offset: SnapshotOffset) -> None:
-        """Check the basis of a plan that was made earlier, as the plan of the next chunks would.
+        """Check the basis of an earlier plan in the same way as before planning the next chunks.
 
         Raises:
             SourceError: as `plan`.
@@ -200,7 +200,7 @@ class BoundaryWalker:
             self._check_partitions(cursor, offset.basis, storage)
 
     def check_table(self) -> None:
-        """Check that the table is the one that was asked for.
+        """Check that the table is the expected one.
 
         Raises:
             SourceError: SNAPSHOT_TABLE_REPLACED, or a condition of `named_errors`.
@@ -215,7 +215,7 @@ class BoundaryWalker:
             return TableEstimate(rows=self._rows(cursor, storage), bytes=storage.bytes)
 
     def warnings(self) -> tuple[PlanWarning, ...]:
-        """Return what a user should know of the plan of this table."""
+        """Return the warnings about the plan of this table."""
         with self._transaction() as cursor:
             storage = self._storage(cursor)
         if self._basis(storage).kind != ChunkKind.WHOLE:
@@ -337,7 +337,7 @@ class BoundaryWalker:
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor]:
-        """A short transaction that has the table locked against rewrites."""
+        """Open a short transaction that locks the table against rewrites."""
         with named_errors(self._session.connection, table=self._table.name), self._session.raw.cursor() as cursor:
             cursor.execute(BEGIN)
             try:
@@ -350,7 +350,7 @@ class BoundaryWalker:
 
 
 def default_chunk_bytes(table_bytes: int) -> int:
-    """Return the size of chunks: a table of a few large ones is cut into more, so that all cores have work to the end.
+    """Return the size of chunks; a mid-size table gets more and smaller chunks, so that all cores stay busy.
 
     Examples:
         >>> [default_chunk_bytes(size * 2**20) // 2**20 for size in (10, 340, 10_000)]
@@ -361,7 +361,7 @@ def default_chunk_bytes(table_bytes: int) -> int:
 
 
 def _tid_bounds(storage: TableStorage, after: Bound | None, chunk_bytes: int, most: int, rows: int) -> _Found:
-    """The next bounds by address; in a partitioned table a chunk is the same range of blocks in each partition."""
+    """Return the next bounds by address; in a partitioned table a chunk is the same block range in each partition."""
     if storage.blocks == 0:
         return _Found(bounds=(), rows=0, finished=True)
     per_chunk = max(1, chunk_bytes * storage.blocks // max(storage.bytes, 1))

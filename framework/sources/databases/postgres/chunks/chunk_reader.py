@@ -1,6 +1,6 @@
-"""Reading of a chunk on PostgreSQL: COPY binary to Arrow by ADBC, and on into a Parquet file.
+"""Reads a chunk from PostgreSQL: binary COPY to Arrow by ADBC, and from there into a Parquet file.
 
-For the task that reads a chunk. Each chunk has a connection and a short transaction of its own.
+Used by the task that reads a chunk. Each chunk has a connection and a short transaction of its own.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _TIMED_OUT = "57014"
 class ChunkReader:
     """Reads chunks of one plan.
 
-    Before each chunk the basis of the plan and the columns are checked under the lock that the chunk is read under. So
-    a rewritten table or a retyped key is a fault and never another range of rows, a retyped column is one and never a
-    cast, and a column that was made again, or altered by a rewrite of the rows, never has values of before and after.
+    Before each chunk, the basis of the plan and the columns are checked under the same lock as the read. So a rewritten
+    table or a retyped key raises an error instead of reading another range of rows, and a retyped column raises an
+    error instead of a cast. A column that was recreated, or altered by a rewrite, never mixes old and new values.
 
     Args:
         connection: to the source.
         table: the table.
-        columns: what to read, in the order of the output; at least one.
+        columns: the columns to read, in the order of the output; at least one.
         basis: of the plan whose chunks are read.
         row_filter: SQL condition over the table's columns.
         text_columns: names of the columns that are read as text.
@@ -121,7 +121,7 @@ class ChunkReader:
             for batch in rows.reader:
                 arrays = [column.from_arrow(array) for column, array in zip(columns, batch.columns, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-            # A log has the later changes of these rows, unless a crash of the server takes these rows away.
+            # The log has the later changes of these rows, unless a server crash loses the rows themselves.
             if self._basis.position:
                 for statement in (FLUSH_LOG, "COMMIT"):
                     cursor.execute(statement)
@@ -137,14 +137,14 @@ class ChunkReader:
     ) -> StagedFile:
         """Read a chunk into a new file of an existing folder.
 
-        Each call writes a file of its own; `staged_files` says why no row is visible twice.
+        Each call writes a file of its own; the module `staging.files` explains why no row is visible twice.
 
         Args:
             chunk: what to read.
             folder: the folder, as a path in the file system.
-            filesystem: that has the folder.
+            filesystem: the file system of the folder.
             prefix: the beginning of the file's name.
-            added: a column that is added to the rows. A chunk with a value of which its hash can't be computed is read
+            added: a column that is added to the rows. If its hash can't be computed for a value, the chunk is read
                 again, and its file lacks the column.
 
         Raises:
@@ -160,7 +160,7 @@ class ChunkReader:
         yield from self.batches(chunk)
 
     def _columns_of(self, storage: TableStorage) -> list[ColumnType]:
-        """Return how the columns are read by the types that the table has now; a missing one fails in its SELECT."""
+        """Return how the columns are read by their present types; a missing column fails in the SELECT."""
         types = storage.types
         columns = []
         for planned in self._columns:
@@ -173,7 +173,7 @@ class ChunkReader:
         return columns
 
     def _check_chosen(self, storage: TableStorage, query: Query) -> None:
-        """Check the columns that are read, and those that choose the rows of a chunk: the key, and any in a filter."""
+        """Check the columns that are read and the columns that select the rows of a chunk: key and filter columns."""
         begun, key = dict(self._basis.columns), {column.name for column in self._basis.key}
         chosen = key | {column.name for column in self._columns}
         stamps = {}
@@ -202,7 +202,7 @@ class ChunkReader:
 
     @contextmanager
     def _transaction(self, chunk: Chunk) -> Iterator[ArrowCursor]:
-        """A transaction on a new connection, which is closed afterwards, also in the middle of a COPY."""
+        """Open a transaction on a new connection; close the connection afterwards, even in the middle of a COPY."""
         bounded = chunk.kind in (ChunkKind.KEY, ChunkKind.TID)
         with arrow_connection(self._connection) as opened, named_errors(self._connection, table=self._table):
             cursor = opened.cursor(adbc_stmt_kwargs={_BATCH_SIZE_OPTION: str(self._batch_bytes)})
@@ -219,7 +219,7 @@ class ChunkReader:
                 cursor.close()
 
     def _locked_storage(self, cursor: ArrowCursor) -> TableStorage:
-        """Return the table as it is until the transaction ends, after a comparison with the basis of the plan."""
+        """Compare the table with the basis of the plan, and return it as it stays until the transaction ends."""
         basis = self._basis
         names = [column.name for column in basis.key]
         cursor.execute(storage_sql(self._table, names, types=True))
@@ -246,7 +246,7 @@ class ChunkReader:
             raise plan_fault(self._table, "its key, or the type or collation of a key column, has changed")
 
     def _fault(self, opened: ArrowConnection, chunk: Chunk, error: ArrowError) -> SourceError | None:
-        """Return the fault that the statement of a chunk has beside those of any statement; None if it is not one."""
+        """Return the error if it is specific to the statement of a chunk; None for an error of any statement."""
         state = (error.sqlstate or "").strip("\0")
         message = self._connection.hide(str(error))
         if state == _TIMED_OUT:
@@ -259,13 +259,13 @@ class ChunkReader:
             )
         if self._row_filter is None or state[:2] not in ("22", "42"):
             return None
-        # Our own expressions have no errors in data, so one of class 22 is the filter's.
+        # Our own expressions raise no data errors, so an error of class 22 comes from the filter.
         if state[:2] == "22" or self._filter_fails(opened):
             return filter_fault(self._table, self._row_filter, message)
         return None
 
     def _filter_fails(self, opened: ArrowConnection) -> bool:
-        """Whether the filter by itself fails, so that not a missing column or table is to blame."""
+        """Whether the filter fails by itself, so that the cause is not a missing column or table."""
         relation = relation_sql(self._table, partitioned=True)
         with opened.cursor() as cursor:
             cursor.execute("ROLLBACK")

@@ -1,6 +1,6 @@
 """SQL of chunks on PostgreSQL: quoting, the condition of a chunk, the walk to the next bound.
 
-The planner (psycopg2) and the reader (ADBC, whose COPY takes no parameters) build their statements from the same texts,
+The planner (psycopg2) and the reader (ADBC, where COPY takes no parameters) build their statements from the same texts,
 so both compare keys by the same operators and collations.
 """
 
@@ -22,13 +22,13 @@ ALIAS = "chunked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """How long a statement of a snapshot may take.
+    """Time limits of the statements of a snapshot.
 
-    A chunk holds the lock ACCESS SHARE while it is read, and an ALTER TABLE that waits for it makes all queries of the
-    table wait in turn. So a chunk's statement ends after `statement_seconds` at the latest, whether the server or the
-    staging storage is slow; a chunk of the default size takes about a second. Waiting for a lock harms only the
-    snapshot, and a chunk that gave up is read again. Chunks without bounds (WHOLE, NULL_KEY) can't be made smaller and
-    have no limit.
+    A chunk holds the lock ACCESS SHARE while it is read. An ALTER TABLE that waits for this lock blocks all later
+    queries of the table. So the statement of a chunk ends after `statement_seconds` at the latest, whether the server
+    or the staging storage is slow; a chunk of the default size takes about a second. Waiting for a lock delays only the
+    snapshot, and a chunk that timed out is read again. Chunks without bounds (WHOLE, NULL_KEY) can't be made smaller
+    and have no limit.
 
     Args:
         lock_seconds: longest wait for the lock of the table.
@@ -40,9 +40,9 @@ class ReadLimits:
 
 
 def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
-    """Return the statement that sets what chunks need beside the settings of a session, for the rest of a transaction.
+    """Return the statement with the additional settings of chunks, for the rest of a transaction.
 
-    Without sequential scans and sorts the planner walks the index of the key also where statistics are missing or
+    With sequential scans and sorts disabled, the server walks the index of the key even if statistics are missing or
     wrong; it still scans if there is no other way.
 
     Args:
@@ -61,11 +61,11 @@ def settings_sql(limits: ReadLimits, *, bounded: bool) -> str:
 
 
 def search_path_sql(operator_schemas: Iterable[str | None] = ()) -> str:
-    """Return the statement that makes a key's operators and the role's path visible for the rest of a transaction.
+    """Return the statement that sets the search path to a key's operators and the role's path, for a transaction.
 
-    With citext outside of the path, `>` would silently be that of text, while ORDER BY stays that of citext: the plan
-    would skip rows. The role's path is for the functions in a row filter, and for the text of values, in which a table
-    outside of it is qualified; it comes after pg_catalog.
+    If citext were not in the path, `>` would silently be the operator of text, while ORDER BY still uses citext: the
+    plan would skip rows. The role's path is needed for functions in a row filter, and for the text of values: names of
+    tables outside of the path are qualified in it. It comes after pg_catalog.
 
     Args:
         operator_schemas: the schema of the operators of each column's type; None if it is the database's own.
@@ -77,10 +77,11 @@ def search_path_sql(operator_schemas: Iterable[str | None] = ()) -> str:
 
 
 def operator_sql(operator: str, operator_schemas: Iterable[str | None]) -> str:
-    """Return the operator that compares values of some types as the indexes of keys do.
+    """Return the operator that compares values of these types in the same way as the indexes of keys.
 
-    An operator of the role's path for exactly these types would precede that of pg_catalog, which for varchar is that
-    of text, for a domain that of its base type. The operators of a type outside of pg_catalog may be in either schema.
+    An operator in the role's path for exactly these types would take precedence over the operator in pg_catalog: there
+    varchar uses the operator of text, and a domain that of its base type. The operators of a type outside of pg_catalog
+    may be in either schema.
 
     Args:
         operator: the operator.
@@ -94,10 +95,10 @@ def operator_sql(operator: str, operator_schemas: Iterable[str | None]) -> str:
 
 
 def base_value_sql(column: str, type_name: str) -> str:
-    """Return a column's value as one of its type below any domain, by which operators compare it.
+    """Return a column's value, cast from a domain to its base type, so that operators can compare it.
 
-    The operators of enums do not take domains over them. A cast to the type that the column has does nothing, and
-    one of a domain to its base type changes no value, so the index of the key still serves.
+    The operators of enums do not accept domains over them. A cast to the column's own type does nothing, and a cast of
+    a domain to its base type changes no value, so the index of the key is still used.
 
     Args:
         column: the column, in SQL.
@@ -109,7 +110,7 @@ def base_value_sql(column: str, type_name: str) -> str:
 def lock_sql(name: TableName) -> str:
     """Return a statement that reads nothing, but locks the table against rewrites until the transaction ends.
 
-    It fails if the table is missing or not permitted.
+    It fails if the table is missing or the role may not read it.
     """
     return f"SELECT 1 FROM {name.quoted} LIMIT 0"
 
@@ -136,7 +137,7 @@ def quote_literal(text: str) -> str:
 def relation_sql(name: TableName, *, partitioned: bool) -> str:
     """Return the table in FROM.
 
-    Without ONLY, tables that inherit from an ordinary table would be read with it, though the log has them apart.
+    Without ONLY, the rows of child tables would be included, although the log has the children as separate tables.
     """
     return name.quoted if partitioned else f"ONLY {name.quoted}"
 
@@ -150,7 +151,7 @@ def condition_sql(chunk: Chunk, key: Sequence[KeyColumn], row_filter: str | None
 def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None, rows: int) -> str:
     """Return the statement that finds the key of the row `rows` rows after a bound, by walking the key's index.
 
-    The output is the text of each key column, by the output functions of the types; that of an object is its oid.
+    The output is the text of each key column, by the output functions of the types; for an object it is the oid.
     """
     columns = ", ".join(map(_bound, key))
     lower = Chunk(number=1, kind=ChunkKind.KEY, lower=after)
@@ -162,7 +163,7 @@ def next_bound_sql(relation: str, key: Sequence[KeyColumn], after: Bound | None,
 
 
 def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str:
-    """Return the statement that finds the bounds of a histogram after a bound, ascending, and the number of all.
+    """Return the statement that finds the bounds of a histogram after a bound, ascending, and their total number.
 
     Args:
         histogram: a query for the array `bounds` of values of the key.
@@ -171,7 +172,7 @@ def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str
     """
     lower = condition_sql(Chunk(number=1, kind=ChunkKind.KEY, lower=after), [key])
     values = f"SELECT unnest(bounds) AS {quote_identifier(key.name)}, cardinality(bounds) AS total FROM ({histogram}) h"
-    # The same comparison as in chunks, which may have another collation than the histogram.
+    # The same comparison as in chunks: the collation of the histogram may differ from it.
     return (
         f"SELECT {_bound(key)}, pg_catalog.max({ALIAS}.total) OVER () "
         f"FROM ({values}) AS {ALIAS} WHERE {lower} ORDER BY {_ordered(key)}"
@@ -179,10 +180,10 @@ def known_bounds_sql(histogram: str, key: KeyColumn, after: Bound | None) -> str
 
 
 def filter_check_sql(relation: str, row_filter: str) -> tuple[str, ...]:
-    """Return the statements of a transaction that read nothing and fail unless the filter is one condition.
+    """Return the statements of a transaction that read nothing and fail unless the filter is a single condition.
 
-    A text such as `true) OR (true` is valid between parentheses but would break out of the chunk's bounds; no text
-    breaks out of both parentheses and brackets.
+    A text such as `true) OR (true` is valid between parentheses but would escape the chunk's bounds; no text escapes
+    both parentheses and brackets.
     """
     table = f"FROM {relation} AS {ALIAS}"
     return (
@@ -217,8 +218,9 @@ def _key_range(lower: Bound | None, upper: Bound | None, key: Sequence[KeyColumn
         if bound is not None
     ]
     if len(key) > 1 and lower is not None and upper is not None:
-        # Implied by the two above. PostgreSQL estimates two row comparisons as if they were independent, a quarter of
-        # the table in its middle, and would scan most of it for each chunk; a range of one column it estimates well.
+        # Implied by the two conditions above. PostgreSQL estimates two row comparisons as independent, which gives a
+        # quarter of the table in its middle, and would scan most of it for each chunk. It estimates a range of one
+        # column well.
         first = _comparable(key[0])
         parts.append(f"{first} {operator_sql('>=', schemas[:1])} {_values(lower, key)[0]}")
         parts.append(f"{first} {operator_sql('<=', schemas[:1])} {_values(upper, key)[0]}")
@@ -236,10 +238,10 @@ def _column(name: str) -> str:
 
 def _bound(column: KeyColumn) -> str:
     """Return the text of a key column, from which a chunk gets the same value."""
-    # The name of an object would be that of another one, or of none, once it is renamed or dropped.
+    # A renamed or dropped object would leave a name of another object, or of none.
     schema, _, name = column.type_name.rpartition(".")
     cast = "::pg_catalog.oid" if schema == "pg_catalog" and name in NAMED_OBJECT_TYPES else ""
-    # concat calls the output function of the type; a cast to text may differ from it, or be defined by a user.
+    # concat calls the output function of the type; a cast to text may give another text, or be user-defined.
     return f"pg_catalog.concat({_column(column.name)}{cast})"
 
 
@@ -248,7 +250,7 @@ def _comparable(column: KeyColumn) -> str:
 
 
 def _ordered(column: KeyColumn) -> str:
-    # An order takes domains, and PostgreSQL finds it in an index only if the column is not cast.
+    # ORDER BY accepts domains, and PostgreSQL uses an index for it only if the column is not cast.
     return f"{_column(column.name)}{_collate(column)}"
 
 

@@ -1,7 +1,7 @@
-"""Bounds of chunks from the histogram that ANALYZE made of a key, in place of a walk over the whole index.
+"""Bounds of chunks from the histogram of ANALYZE for a key, instead of a walk over the whole index.
 
-For the planner. Any ascending bounds give exact chunks, so statistics decide only how even the chunks are. They are
-used while few rows changed since ANALYZE, and as long as they are fine enough for chunks of the wanted size.
+Used by the planner. Any ascending bounds give exact chunks, so statistics only affect how even the chunks are. They are
+used while few rows have changed since ANALYZE, and if they are fine enough for chunks of the target size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from framework.sources.databases.tables import TableName
 
 SEEDED_ROWS = 500_000
-"""The fewest rows of a table whose histogram is used; the walk over fewer is as fast."""
+"""The fewest rows of a table whose histogram is used; for smaller tables the walk is as fast."""
 
 _TYPES = frozenset(
     f"pg_catalog.{name}"
@@ -29,7 +29,7 @@ _TYPES = frozenset(
 )
 _MOST_CHANGED = 0.1
 _LARGEST_BUCKET = 1.3
-"""The most rows of a bucket, in chunks."""
+"""The largest usable bucket, as a number of chunks."""
 
 _HISTOGRAM = """
 SELECT histogram_bounds::text::{kind}[] AS bounds
@@ -44,10 +44,10 @@ WHERE s.schemaname = {schema} AND s.tablename = {table} AND s.attname = {column}
 def known_bounds(
     cursor: Cursor, table: TableName, basis: PlanBasis, after: Bound | None, *, rows: int, step: int, most: int
 ) -> list[Bound]:
-    """Return the next bounds by the histogram; none if there is no histogram of use.
+    """Return the next bounds from the histogram; none without a usable histogram.
 
     Args:
-        cursor: in the transaction of a plan, with the search path of the key.
+        cursor: a cursor in the transaction of a plan, with the search path of the key.
         table: an ordinary table.
         basis: of the plan.
         after: the last bound.
@@ -74,9 +74,9 @@ def known_bounds(
 
 
 def _rows_if_readable(cursor: Cursor, statement: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement; none if the user may not read what it reads, or the server lacks it.
+    """Return the rows of a statement; none if the user may not read the statistics, or the server lacks them.
 
-    Hardened servers revoke PUBLIC's right to statistics, and a plan does not need them.
+    Hardened servers revoke PUBLIC's right to statistics, and a plan can be made without them.
     """
     cursor.execute("SAVEPOINT statistics")
     try:
@@ -90,7 +90,7 @@ def _rows_if_readable(cursor: Cursor, statement: str) -> list[tuple[Any, ...]]:
 def pick_bounds(
     bounds: Sequence[Bound], *, is_first: bool, rows_per_bucket: float, step: int, most: int
 ) -> list[Bound]:
-    """Return those bounds of buckets that are nearest to multiples of a chunk's rows; none if buckets are too large.
+    """Return the bucket bounds that are nearest to multiples of a chunk's rows; none if buckets are too large.
 
     Rows after the last bucket, and a last part of less than half a chunk, are left to the walk.
 

@@ -1,4 +1,4 @@
-"""Faults of a snapshot in chunks that are not plain faults of a database connection."""
+"""Errors that are specific to a snapshot in chunks, in addition to the errors of any database connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from framework.sources.databases.postgres.tables.table_storage import TableStora
 from framework.sources.databases.tables import TableName
 
 _FIRST_BLOCKS = "(100,0)"
-"""Where a row from before the plan is looked for: few blocks, because a rewritten table has none."""
+"""How many blocks are searched for a row from before the plan; few suffice: a rewritten table has no such row."""
 
 
 def refuse_rewritten_columns(
@@ -31,16 +31,16 @@ def refuse_rewritten_columns(
     partitioned: bool,
     query: Query,
 ) -> None:
-    """Refuse columns that were altered since the plan, if the rows were rewritten: their values may be computed anew.
+    """Refuse columns that were altered since the plan, if the rows were rewritten: their values may be recomputed.
 
     No entry of the catalog distinguishes `SET STATISTICS` and VACUUM FULL from `ALTER COLUMN … TYPE … USING`. But the
-    latter gives all rows its own transaction, and VACUUM FULL leaves theirs.
+    latter stamps all rows with its own transaction, while VACUUM FULL keeps their transactions.
 
     Args:
         table: of the plan.
         basis: of the plan.
-        stamps: of the columns that matter, now.
-        storage_id: of the table now.
+        stamps: the present stamps of the relevant columns.
+        storage_id: the present storage of the table.
         partitioned: whether its rows are in partitions.
         query: runs a query at the source.
 
@@ -51,7 +51,7 @@ def refuse_rewritten_columns(
     altered = next((name for name, stamp in stamps.items() if stamp != planned.get(name, stamp)), None)
     if altered is None or storage_id == basis.storage_id:
         return
-    # Only tables that the database itself stores have an index of the key, and rows with transactions.
+    # Only tables that are stored in the database itself have an index of the key, and rows with transactions.
     if basis.kind == ChunkKind.KEY and basis.horizon:
         relation = relation_sql(table, partitioned=partitioned)
         older = is_older(f"'{int(basis.horizon)}'::xid8::xid")
@@ -64,14 +64,14 @@ def refuse_rewritten_columns(
 
 
 def refuse_changed_partitions(table: TableName, basis: PlanBasis, storage: TableStorage, query: Query) -> None:
-    """Refuse a table of which rows came or went with a partition since the last plan: the log does not have them.
+    """Refuse a table if rows came or went with a partition since the last plan, because the log does not have them.
 
-    A partition that was created as one, or attached without a row, is no fault.
+    A partition that was created as one, or attached without rows, is not an error.
 
     Args:
         table: of the plan.
         basis: of the plan.
-        storage: of the table now.
+        storage: the present storage of the table.
         query: runs a query at the source.
 
     Raises:
@@ -90,5 +90,5 @@ def refuse_changed_partitions(table: TableName, basis: PlanBasis, storage: Table
 
 
 def filter_fault(table: TableName, row_filter: str, message: str) -> SourceError:
-    """Return the fault of a row filter that PostgreSQL rejects, with PostgreSQL's message."""
+    """Return the error of a row filter that PostgreSQL rejects, with PostgreSQL's message."""
     return SourceError("SNAPSHOT_ROW_FILTER_INVALID", table=table, filter=row_filter, message=one_line(message))

@@ -1,4 +1,4 @@
-"""What the options of a snapshot of a PostgreSQL table ask for: its columns, the plans of its chunks, their readers."""
+"""The request for a snapshot of a PostgreSQL table: its columns, the plans of its chunks, and their readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SnapshotRequest:
-    """What the options of a snapshot ask for."""
+    """The request for a snapshot, as its options describe it."""
 
     connection: Connection
     table: TableName
@@ -71,7 +71,7 @@ class SnapshotRequest:
         return ", ".join(f"`{each.name.replace('`', '``')}` {each.spark_type}" for each in self.describe()[1])
 
     def describe(self, names: Sequence[str] = ()) -> tuple[SourceTable, tuple[ColumnType, ...]]:
-        """Return the table, and its columns with these names; those of the options if no name is given.
+        """Return the table and its columns with these names; without names, the columns that the options list.
 
         Raises:
             SourceError: the database can't be read.
@@ -90,7 +90,7 @@ class SnapshotRequest:
         return table, tuple(types[name] for name in wanted)
 
     def refuse_rewritten(self, table: SourceTable, columns: Sequence[ColumnType], basis: PlanBasis) -> None:
-        """Refuse columns whose values may be computed anew since the plan.
+        """Refuse columns whose values may have been recomputed since the plan.
 
         Raises:
             SourceError: SNAPSHOT_PLAN_INVALID, or the database can't be read.
@@ -108,7 +108,7 @@ class SnapshotRequest:
     def plan(self, start: SnapshotOffset | None, most_chunks: int | None) -> SnapshotOffset:
         """Return the offset after the next chunks.
 
-        Before the first one, the log has the table's changes: a change that a chunk misses is in the log.
+        Before the first chunk, the table is added to the log, so every change that a chunk misses is in the log.
         """
         membership = position = 0
         if start is None and self.slot is not None and self.publication is not None:
@@ -119,7 +119,7 @@ class SnapshotRequest:
                 position = ensure_position(
                     session, self.slot, self.publication, (self.table,), reader=self.slot_reader
                 ).lsn
-                # A table that leaves the publication after this has another one when it comes back.
+                # A table that leaves the publication after this and is added again has another membership.
                 members = read_membership(session, self.slot, self.publication)
                 refuse_filtered(members, self.publication, [self.table])
                 membership = members.tables.get(self.table, 0)
@@ -127,7 +127,7 @@ class SnapshotRequest:
             return self._walker(session, membership, position).plan(start, most_chunks=most_chunks)
 
     def confirm(self, planned: SnapshotOffset) -> None:
-        """Check that a plan that was made earlier is what a plan may build on now.
+        """Check that an earlier plan can be continued now.
 
         Raises:
             SourceError: as `plan`.
@@ -160,5 +160,5 @@ class SnapshotRequest:
         )
 
     def connections(self) -> OpenConnections:
-        """Return what can end the connections that some threads open."""
+        """Return the object that can end the connections that threads open."""
         return OpenConnections()

@@ -30,7 +30,7 @@ Fragment = Callable[[str], str]
 _OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
 _FAULTS = (SourceError, UnicodeDecodeError)
 _RUN = 16
-"""With fewer messages, to read them by column takes longer."""
+"""With fewer messages, reading by column is slower."""
 
 
 class FragmentFactory(Protocol):
@@ -59,14 +59,14 @@ class PendingRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowKey:
-    """What identifies the rows of a table in its changes.
+    """The columns that identify the rows of a table in its changes.
 
     Args:
         columns: the columns; () if unknown.
         is_required: whether each change must have a value of each column. Otherwise a change has the columns of its
             replica identity, except with REPLICA IDENTITY FULL.
         is_logged: whether old rows of a partitioned table have the columns, by the replica identities of its
-            partitions; None for another table, whose relation in the log says so.
+            partitions; None for any other table, because its relation in the log shows this.
     """
 
     columns: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class RowEncoder:
         relation: the table at this time.
         key: what identifies a row.
         fragments: encodes values.
-        first_kind: index of the first of its kinds, which are in the order of the operations.
+        first_kind: index of the first kind of the relation; its kinds follow in the order of the operations.
     """
 
     def __init__(self, relation: Relation, key: RowKey, fragments: FragmentFactory, first_kind: int) -> None:
@@ -107,14 +107,14 @@ class RowEncoder:
         return _json_object(self._columns, values)
 
     def lacks_key(self, values: Row) -> bool:
-        """Whether a row, new or old, has no value of the key that it needs."""
+        """Whether a row, new or old, lacks a required value of the key."""
         return self._is_keyless or any(values[index] is None for index in self._needed)
 
     def payloads(self, columns: Sequence[Sequence[str | None]]) -> list[str]:
-        """Return the JSON objects of many rows, whose values are given by column.
+        """Return the JSON objects of many rows, given as values by column.
 
         Raises:
-            SourceError: DATABASE_CHANGE_WITHOUT_KEY, or that of a value.
+            SourceError: DATABASE_CHANGE_WITHOUT_KEY, or the error of a value.
         """
         if self._is_keyless or any(None in columns[index] for index in self._needed):
             raise self.key_fault()
@@ -137,14 +137,14 @@ class RowEncoder:
         return _json_object([self._columns[index] for index in self.key], [old[index] for index in self.key])
 
     def key_fault(self) -> SourceError:
-        """Return the fault of a row that no value of the key identifies."""
+        """Return the error of a row without a key value to identify it."""
         return SourceError("DATABASE_CHANGE_WITHOUT_KEY", table=self.relation.table, columns=", ".join(self._key_names))
 
     def moves(self, old: Row, new: Row) -> bool:
-        """Whether an update is a deletion and an insertion: its key differs, or nothing identifies the row.
+        """Whether an update is written as a delete and an insert: its key differs, or nothing identifies the row.
 
-        Values are compared as text. Equal values of different text (1.0 and 1.00) are two rows of changes, which end in
-        the same table.
+        Values are compared as text. Equal values with different texts (1.0 and 1.00) become two rows of changes, with
+        the same final table.
         """
         return not self.key or any(old[index] != new[index] for index in self.key)
 
@@ -156,14 +156,14 @@ class ChangeEncoder:
         fragments: encodes values as JSON.
         keys: what identifies the rows of tables.
         buffer: receives the rows.
-        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE. Otherwise it is
-            an error, which ends the changes of all tables.
-        tables: oids of tables with their names; the last name of an oid is that of its changes. A change of another
-            table that has one of these names has the operation REPLACED. A table without an oid and a name here has the
-            name that it had at the time.
-        partitions: oids of partitions with the names of their tables. The log has partitions by themselves while the
-            publication is without `publish_via_partition_root`.
-        watch: sees the partitions that are in the log; none if omitted.
+        keeps_unreadable: whether a row that can't be encoded is kept with the operation UNREADABLE. Otherwise it is an
+            error, which ends the changes of all tables.
+        tables: oids of tables with their names; changes get the last name of an oid. A change of another table under
+            one of these names has the operation REPLACED. A table that is missing here keeps its name at the time of
+            the change.
+        partitions: oids of partitions with the names of their tables. The log shows partitions as separate tables while
+            the publication lacks `publish_via_partition_root`.
+        watch: records the partitions in the log; none if omitted.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class ChangeEncoder:
         """
         self._watch.relate(relation, self.xid)
         name = self._tables.get(relation.oid)
-        if name is not None and name != relation.table:  # it has another name at present, or had one at that time
+        if name is not None and name != relation.table:  # it was renamed before or after this change
             relation = replace(relation, table=name)
         is_other = name is None and relation.table in self._names
         encoder = self._known.get(relation)
@@ -243,13 +243,13 @@ class ChangeEncoder:
         except UnicodeDecodeError as fault:
             self._add_unreadable(encoder, fault)
             return
-        # Without an old row, the replica identity did not change; the key may have changed if it is no part of that.
+        # Without an old row, no column of the replica identity changed; a key outside of it may have changed.
         if encoder.lacks_key(old) if old is not None else not encoder.logs_key:
             self._add_unreadable(encoder, encoder.key_fault())
             return
         if old is not None:
-            # A value that was left out is not NULL, and the old row has NULL in the columns that it lacks. Which these
-            # are is not in the relation: it has the replica identity of the table, and the row that of its partition.
+            # A value that was left out is not NULL, while the old row has NULL in the columns that it lacks. The
+            # relation does not show these columns: it has the replica identity of the table, not of the partition.
             values = zip(old, new, strict=True)
             new = [before if after is OMITTED and before is not None else after for before, after in values]
             if encoder.moves(old, new):
@@ -276,7 +276,7 @@ class ChangeEncoder:
         self._watch.truncate(message, self.xid)
         for oid in message.relations:
             encoder = self._encoder(oid)
-            if oid in self._partitions:  # which rows of the table were in it is unknown
+            if oid in self._partitions:  # the rows that were in the partition are unknown
                 fault = SourceError("DATABASE_PARTITION_TRUNCATED", table=encoder.relation.table, oid=oid)
                 self._add_unreadable(encoder, fault)
                 continue
@@ -284,7 +284,7 @@ class ChangeEncoder:
             self._add_payload(None)
 
     def refuse(self, seen: SeenPartition) -> None:
-        """Add the row of a partition that is gone: which rows of its table were in it is unknown."""
+        """Add an unreadable row for a partition that no longer exists: the rows that were in it are unknown."""
         encoder = self._encoder(seen.table)
         fault = SourceError("DATABASE_PARTITION_GONE", table=encoder.relation.table, partition=seen.name)
         self._add_unreadable(encoder, fault)
@@ -292,7 +292,7 @@ class ChangeEncoder:
     def complete(self, pending: PendingRow, values: Row | SourceError | None) -> int:
         """Fill the payload of a pending row with its values, or with the reason why it has none; return its size.
 
-        Without values the row is gone, and becomes a deletion.
+        Without values the row no longer exists, and its change becomes a delete.
         """
         try:
             if isinstance(values, SourceError):
@@ -347,7 +347,7 @@ class ChangeEncoder:
         self._add_payload(reason)
 
     def _reason(self, encoder: RowEncoder, fault: SourceError | UnicodeDecodeError) -> str:
-        """The reason why a row can't be encoded, which is raised if such rows are not kept."""
+        """Return the reason why a row can't be encoded; raise it if unreadable rows are not kept."""
         if not isinstance(fault, SourceError):
             fault = SourceError("DATABASE_TEXT_NOT_UTF8", table=encoder.relation.table, cause=fault.reason)
         if not self._keeps_unreadable:
@@ -356,7 +356,7 @@ class ChangeEncoder:
 
 
 def _json_object(columns: Sequence[tuple[str, Fragment]], values: Iterable[Any]) -> str:
-    """The values by column; none is OMITTED."""
+    """Return a JSON object of the values by column; no value may be OMITTED."""
     fragments = [
         name + "null" if value is None else name + fragment(value)
         for (name, fragment), value in zip(columns, values, strict=True)

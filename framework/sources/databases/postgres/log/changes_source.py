@@ -34,7 +34,7 @@ _IDLE_LOG_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class ChangesRequest:
-    """What the options of a stream of changes ask for."""
+    """The request for a stream of changes, as its options describe it."""
 
     connection: Connection
     slot: str
@@ -89,7 +89,7 @@ class ChangesRequest:
 
     @property
     def known_partitions(self) -> set[int]:
-        """The oids of the partitions that had rows when they were compared."""
+        """The oids of the partitions that had rows in the last comparison."""
         return {oid for oid, _ in self.partitions} - {oid for oid, _ in self.empty}
 
     def log(self, spool: Callable[[], Spool]) -> PostgresLog:
@@ -102,7 +102,7 @@ class ChangesRequest:
 
 
 class PostgresLog:
-    """The log that one replication slot has, read over one connection that stays open.
+    """The log of one replication slot, read over one connection that stays open.
 
     Args:
         request: what to read.
@@ -116,11 +116,11 @@ class PostgresLog:
 
     @property
     def idle_distance(self) -> int:
-        """How far behind a position without changes may be: the server keeps its log from there."""
+        """How far a stored position without changes may lag: the server keeps its log from the stored position."""
         return _IDLE_LOG_BYTES
 
     def start(self) -> str:
-        """The position of the slot, which is created if there is none; a snapshot may begin afterwards."""
+        """Return the position of the slot, which is created if there is none; a snapshot may begin afterwards."""
         request = self._request
         with Session(request.connection, read_only=False) as session:
             if request.not_after:
@@ -138,7 +138,7 @@ class PostgresLog:
         return batch, stored.at(batch.end, seen, batch.last).to_json()
 
     def read_range(self, start: str, end: str) -> SpooledBatch:
-        """Read the transactions between two positions once more, see `LogReader`."""
+        """Read the transactions between two positions again, see `LogReader`."""
         begin, finish = (StoredPosition.from_json(each) for each in (start, end))
         return self._reader(begin).read_range(begin.lsn, finish.lsn)
 
@@ -148,7 +148,7 @@ class PostgresLog:
         self._reader(stored).acknowledge(stored.lsn)
 
     def release(self) -> None:
-        """Let go of the slot."""
+        """Release the slot."""
         if self._opened is not None:
             self._opened.release()
 
@@ -158,7 +158,7 @@ class PostgresLog:
             self._opened.close()
 
     def _require_log(self, session: Session, lsn: int) -> None:
-        """Refuse a slot that is gone, or was made after a snapshot had begun: changes since then would be missing."""
+        """Refuse a slot that was dropped, or created after a snapshot began: changes in between would be missing."""
         request = self._request
         gap = check_position(
             session,
@@ -177,7 +177,7 @@ class PostgresLog:
                 raise gap.error()
             spool = self._spool()
             with Session(request.connection) as session:
-                if not request.keeps_unreadable:  # else each reader of a table refuses its own
+                if not request.keeps_unreadable:  # else the reader of each table refuses its own rows
                     members = read_membership(session, request.slot, request.publication)
                     refuse_filtered(members, request.publication, request.tables)
                 keys = _keys_of(session, request)
@@ -211,9 +211,9 @@ def _by_oid(options: Options, name: str) -> tuple[tuple[int, TableName], ...]:
 
 
 def _keys_of(session: Session, request: ChangesRequest) -> dict[TableName, RowKey]:
-    """Return what identifies the rows of tables: the given keys, which are required, or those of the catalog.
+    """Return the keys that identify the rows of tables: the given keys, which are required, or the catalog's keys.
 
-    A table that was dropped since has none: it must not stop the changes of the other tables.
+    A table that was dropped since has no key: it must not stop the changes of the other tables.
     """
     found = read_tables(session, [name for name in request.tables if name not in request.keys])
     keys = {name: RowKey(columns=table.key) for name, table in found.items() if not isinstance(table, SourceError)}

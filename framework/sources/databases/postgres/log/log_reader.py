@@ -1,10 +1,10 @@
-"""The reader of a slot: whole transactions in the order of their commits, into batches of the spool.
+"""The reader of a slot: writes whole transactions, in commit order, into batches of the spool.
 
 Positions. An offset is the end of a commit record, or the position of a keepalive that arrived between transactions.
-Both are ends of records that the server has decoded, so every commit record starts at or after the offset or ends at or
-before it. This is what makes an acknowledgement exact: the server skips transactions whose commit record *starts*
-before the confirmed position, so a position within a commit record would lose its transaction. The server's flush
-position may lie within a record; it is compared with, and never used as an offset.
+Both are ends of records that the server has decoded, so every commit record either starts at or after the offset, or
+ends at or before it. Acknowledgements depend on this: the server skips transactions whose commit record *starts* before
+the confirmed position, so a position within a commit record would lose its transaction. The server's flush position may
+lie within a record; it is only compared with, never used as an offset.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CONFIRMED = "SELECT confirmed_flush_lsn, active_pid FROM pg_replication_slots W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBatch(SpooledBatch):
-    """A batch, with what a position at its end keeps of it.
+    """A batch, with the facts that the position at its end records.
 
     Args:
         seen: partitions and truncates in it.
@@ -62,7 +62,7 @@ class LogBatch(SpooledBatch):
 
     @classmethod
     def of(cls, batch: SpooledBatch, *, seen: SeenPartitions, last: Commit | None) -> Self:
-        """Add both to a batch."""
+        """Return a batch with both facts."""
         return cls(**{each.name: getattr(batch, each.name) for each in fields(batch)}, seen=seen, last=last)
 
 
@@ -76,12 +76,12 @@ class LogReader:
         fragments: encodes values as JSON; by the types of the database if omitted.
         text_columns: columns that are then read as text (option `textColumns`).
         keys: what identifies the rows of tables.
-        keeps_unreadable: whether a row that can't be encoded becomes one with the operation UNREADABLE.
-        histories: tables of which each state is kept, see `reread`.
+        keeps_unreadable: whether a row that can't be encoded is kept with the operation UNREADABLE.
+        histories: tables whose copies keep every state of a row, see `reread`.
         generation: of the rows.
         tables: oids of tables with their names, see `ChangeEncoder`.
         partitions: oids of partitions with the names of their tables.
-        watch: sees the partitions that are in the log; a change through one that is gone is unreadable.
+        watch: records the partitions in the log; a change through a partition that no longer exists is unreadable.
         slot_wait_seconds: how long to wait for a slot that another process reads; the server notices the end of a
             process on another machine after wal_sender_timeout.
         clock: for waiting.
@@ -132,14 +132,14 @@ class LogReader:
         self._delivered = 0
 
     def expect(self, position: StoredPosition) -> None:
-        """Take a later position of the same slot, which the next calls begin at."""
+        """Set a later position of the same slot, where the next calls begin."""
         self._position = position
 
     def read_transactions(self, start: int, limit: ReadLimit | None = None) -> LogBatch:
-        """Read the transactions that end after a position, up to what is committed at the time of the call.
+        """Read the transactions that end after a position and are committed at the time of the call.
 
-        The batch ends earlier at a limit. A single transaction is never cut; its rows are in files, so memory is
-        bounded.
+        The batch ends earlier at a limit. A single transaction is never split; its rows are written to files, so memory
+        is bounded.
 
         Args:
             start: the end of an earlier batch, or the start of the position.
@@ -154,10 +154,10 @@ class LogReader:
             return self._read(start, Goal(target, limit or ReadLimit(), self._clock, self._source))
 
     def read_range(self, start: int, end: int) -> LogBatch:
-        """Read the transactions that end after `start` and not after `end` once more.
+        """Read the transactions that end after `start` and not after `end` again.
 
-        The rows, their positions and ordinals are the same each time, and so are their operations and values, except of
-        rows with values that the log left out: these may be newer (see `reread`).
+        Each read gives the same rows with the same positions, ordinals, operations and values. The only exception:
+        values that the log left out may be newer (see `reread`).
 
         Args:
             start: the start of an earlier batch.
@@ -172,9 +172,9 @@ class LogReader:
             return self._read(start, Goal(end, None, self._clock, self._source))
 
     def acknowledge(self, lsn: int) -> None:
-        """Let the server discard its log up to the end of a batch, and remove the spooled files up to there.
+        """Let the server discard its log up to the end of a batch, and remove the spooled files up to that position.
 
-        Call it when the batch is durable at the target and its end is in the checkpoint: a slot that is ahead of the
+        Call it only when the batch is durable at the target and its end is in the checkpoint: a slot ahead of the
         checkpoint is a gap.
 
         Args:
@@ -185,7 +185,7 @@ class LogReader:
         """
         with self._faults():
             if self._stream is None:
-                # Otherwise the slot of another source, or of one that was restored, would lose changes.
+                # Otherwise the slot of another or a restored source would lose changes.
                 self._require_no_gap(lsn)
                 self._advance_slot(lsn)
             elif lsn > self._delivered:
@@ -196,7 +196,7 @@ class LogReader:
         self._spool.remove_until(lsn)
 
     def release(self) -> None:
-        """Close the stream, and wait a moment until the server has let go of the slot, so that it may be dropped."""
+        """Close the stream and wait shortly until the server releases the slot, so that it can be dropped."""
         if self._stream is None:
             return
         backend = self._stream.backend
@@ -215,7 +215,7 @@ class LogReader:
 
     def _session(self) -> Session:
         if self._opened is None:
-            # A transaction that takes an id (see _nudge) is no read-only one.
+            # A transaction that takes an id (see _nudge) can't be read-only.
             self._opened = Session(self._source, read_only=False)
         return self._opened
 
@@ -226,7 +226,7 @@ class LogReader:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Close the connections after a fault: where the stream stands is then unknown."""
+        """Close the connections after an error, because the position of the stream is then unknown."""
         try:
             yield
         except psycopg2.Error as error:
@@ -254,7 +254,7 @@ class LogReader:
             raise
 
     def _deliver(self, start: int, goal: Goal, writer: SpoolWriter) -> tuple[int, Commit | None]:
-        """Read until the goal; the end of the batch, and that of its last transaction."""
+        """Read until the goal; return the end of the batch and the commit of its last transaction."""
         reading = Reading(
             self._encoder,
             self._buffer,
@@ -292,11 +292,11 @@ class LogReader:
         return size
 
     def _settle(self) -> None:
-        """Look at the new partitions of a transaction: the rows of one that is gone are not in its table any more."""
+        """Check the new partitions of a transaction: rows of a dropped partition are no longer in its table."""
         for oid, seen in self._watch.commit():
             if is_partition(self._session(), oid, seen.table):
                 continue
-            # The transaction may have made it. The log is ahead of visibility.
+            # The transaction may have created it, and the log is ahead of visibility.
             self._omitted.wait_until_visible([seen.xid])
             if not is_partition(self._session(), oid, seen.table):
                 self._encoder.refuse(seen)
@@ -307,7 +307,7 @@ class LogReader:
         return self._stream
 
     def _open_at(self, start: int) -> None:
-        """Have a stream that stands at a position: the present one, or a new one."""
+        """Make sure that a stream is open at a position: the present stream or a new one."""
         if self._stream is not None and self._last_end <= start <= self._delivered:
             return
         self._close_stream()
@@ -327,7 +327,7 @@ class LogReader:
             raise gap.error()
 
     def _history_gap(self, stored: StoredPosition) -> Gap | None:
-        """Compare the log that the slot has below the position with what was read; a stream keeps nothing of it."""
+        """Compare the log that the slot retains below the position with what was read; a stream would discard it."""
         confirmed = unconfirmed_from(self._session(), stored)
         if confirmed is None:
             return None
@@ -352,8 +352,8 @@ class LogReader:
     def _advance_slot(self, lsn: int) -> None:
         """Advance the slot without a stream.
 
-        The server decodes up to the first end of a record at or after the target. The target is the end of a record, so
-        that is the target; and the server confirms the target itself.
+        The server decodes up to the first end of a record at or after the target. The target is itself the end of a
+        record, so the server stops at the target and confirms it.
         """
         slot = self._position.slot
         deadline = self._clock.monotonic() + self._slot_wait_seconds

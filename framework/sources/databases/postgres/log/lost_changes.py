@@ -1,10 +1,10 @@
-"""What happened to the partitions of a table that the log does not have.
+"""Detects changes of partitions that are not in the log.
 
 A publication with `publish_via_partition_root` sends the changes of rows, and a TRUNCATE of the partitioned table. It
-sends nothing when a partition is attached with its rows, detached, dropped or truncated by itself. So each update
-compares the partitions with those of the update before, and with those that were in the log since. A partition that is
-created, or rewritten by VACUUM FULL, is no loss: the transactions that wrote its rows distinguish it. If all partitions
-were truncated at once, it is no loss if the log has a TRUNCATE of their table.
+sends nothing when a single partition is attached with its rows, detached, dropped or truncated. So each update compares
+the partitions with the partitions of the previous update, and with the partitions that were in the log since. A
+partition that is created, or rewritten by VACUUM FULL, is not a loss: the transactions that wrote its rows show this.
+If all partitions were truncated at once, it is not a loss if the log has a TRUNCATE of their table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from framework.sources.databases.postgres.tables.partitions import (
 )
 from framework.sources.databases.tables import TableName
 
-# A TRUNCATE changes the entries of all of them. A later change of one of them is not taken for it.
+# A TRUNCATE changes the entries of all of them, so a later change of a single entry does not count as one.
 _REWRITTEN = """
     SELECT s.xmin::text::bigint
     FROM pg_class AS c
@@ -48,11 +48,11 @@ _SLOT_WAIT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """What is known of the log since the partitions were compared.
+    """The content of the log since the partitions were last compared.
 
     Args:
-        seen: what was read of it.
-        unread: returns what a part of it shows that is not acknowledged, for a table by its oid.
+        seen: the partitions and truncates in the part that was read.
+        unread: returns the partitions and truncates in the unacknowledged part, for a table by its oid.
     """
 
     seen: SeenPartitions
@@ -60,9 +60,9 @@ class Log:
 
 
 def unread_log(session: Session, slot: str, publication: str, table: int) -> SeenPartitions:
-    """Return what the log that is not acknowledged shows of the partitions of a table, by its oid.
+    """Return the partitions and truncates of a table, by its oid, in the unacknowledged part of the log.
 
-    The server decodes and sends all of it, so this is for what happens seldom.
+    The server decodes and sends this whole part, so call it only in rare cases.
 
     Raises:
         SourceError: DATABASE_SLOT_IN_USE, or the database can't be read.
@@ -87,14 +87,14 @@ def unread_log(session: Session, slot: str, publication: str, table: int) -> See
 
 
 class _Watch:
-    """Gives the messages of the log to a watch, each with its transaction."""
+    """Passes the messages of the log to a watch, each with its transaction."""
 
     def __init__(self, partitions: PartitionWatch) -> None:
         self.partitions = partitions
         self._xid = 0
 
     def see(self, message: object) -> None:
-        """Take a message."""
+        """Pass on a message."""
         match message:
             case Begin():
                 self._xid = message.xid
@@ -107,14 +107,14 @@ class _Watch:
 
 
 def lost_changes(session: Session, table: TableName, relation: int, before: Partitions, log: Log) -> str | None:
-    """Return what happened to partitions that the log does not have, as the end of a sentence; None for nothing.
+    """Return the change of partitions that the log lacks, as the end of a sentence; None without such a change.
 
     Args:
         session: of the database.
         table: the partitioned table.
         relation: its oid.
-        before: its partitions when they were compared last.
-        log: what is known of the log since.
+        before: its partitions in the last comparison.
+        log: the content of the log since.
 
     Raises:
         SourceError: the database can't be read.
@@ -135,7 +135,7 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
     # The file of a table has its oid as its number until the table is rewritten.
     created = [each for each in new if each.file not in (0, each.oid) and each.name not in attached]
     emptied = truncated.of_filled(filled) or truncated.of_empty([*empty, *created])
-    # All of them: the operator may read only the rows of these partitions again.
+    # Name all of them: the operator may read only the rows of these partitions again.
     losses = {
         "was detached or dropped": gone,
         "was attached with its rows": attached,
@@ -146,7 +146,7 @@ def lost_changes(session: Session, table: TableName, relation: int, before: Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Truncates:
-    """Looks for partitions that lost rows by a TRUNCATE that the log does not have."""
+    """Finds partitions that lost rows by a TRUNCATE that is not in the log."""
 
     session: Session
     table: TableName
@@ -155,23 +155,23 @@ class _Truncates:
     log: Log
 
     def of_filled(self, known: Sequence[Partition]) -> Sequence[Partition]:
-        """Return those of the partitions that had rows before."""
+        """Return the truncated partitions among known ones that had rows before."""
         changed = [each for each in known if each.file != self.before.files[str(each.oid)]]
         older = is_older(f"'{int(self.before.horizon)}'::xid8::xid")
         emptied = [each for each in changed if not self._has_rows(each, older)]
         if not emptied or len(emptied) < len(known):
             return emptied
-        # A TRUNCATE of the table gives all of them new files in one transaction. So does one of all partitions.
+        # A TRUNCATE of the table gives all of them new files in one transaction; so does a TRUNCATE of all partitions.
         writers = {self._rewritten(each) for each in emptied}
         if len(writers) > 1:
             return emptied
         (writer,) = writers
-        # Rows of altered columns are written anew. Copies of them are held, see `drift`.
+        # Altering a column rewrites the rows. The copy is then held, see `drift`.
         is_altered = bool(self.session.rows(_ALTERED, [emptied[0].oid, str(writer)])[0][0])
         return () if is_altered or self._is_truncated(self.before.oldest, writer) else emptied
 
     def of_empty(self, rewritten: Sequence[Partition]) -> Sequence[Partition]:
-        """Return those of rewritten partitions that were empty before, or made since."""
+        """Return the truncated partitions among rewritten ones that were empty before, or created since."""
         writers = {each: self._rewritten(each) for each in rewritten}
         emptied = {each: by for each, by in writers.items() if not self._has_rows(each, is_older(f"'{by}'::xid"))}
         return [each for each, by in emptied.items() if self._had_changes(each, by)]
@@ -180,14 +180,14 @@ class _Truncates:
         return has_rows(partial(self.session.rows, table=self.table), self.table, partition, condition)
 
     def _had_changes(self, partition: Partition, rewritten: int) -> bool:
-        """Whether the log has changes of a partition from before it was rewritten, and no TRUNCATE after them."""
+        """Whether the log has changes of a partition from before its rewrite, and no TRUNCATE after them."""
         seen = self.log.seen.partitions.get(partition.oid) or self._unread().partitions.get(partition.oid)
         return seen is not None and precedes(seen.xid, rewritten) and not self._is_truncated(seen.xid, rewritten)
 
     def _is_truncated(self, first: int, last: int) -> bool:
-        """Whether the log has a TRUNCATE of the table in a transaction that is not before or after these.
+        """Whether the log has a TRUNCATE of the table in a transaction from `first` to `last`.
 
-        The transaction of `last` is that of a savepoint if there was one, and has then a higher id.
+        If there was a savepoint, `last` is its subtransaction, which has a higher id.
         """
         read = self.log.seen.truncates.get(self.relation)
         if read is not None and _is_between(first, read, last):
@@ -199,7 +199,7 @@ class _Truncates:
         return self.log.unread(self.relation)
 
     def _rewritten(self, partition: Partition) -> int:
-        """The transaction that gave a partition its file."""
+        """Return the transaction that created the present file of a partition."""
         return int(self.session.rows(_REWRITTEN, [partition.oid])[0][0])
 
 

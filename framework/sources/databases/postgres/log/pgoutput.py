@@ -1,7 +1,7 @@
 """Messages of PostgreSQL's output plugin pgoutput, protocol version 1.
 
-`decode` returns frozen values. `read_row` decodes only a row: the reader of the log calls it for each change, for
-speed. https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
+`decode` returns frozen values. `read_row` decodes only a row; for speed, the reader of the log calls it directly for
+each change. https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a replicated transaction was made first."""
+    """The server where a replicated transaction was originally made."""
 
     position: int
     name: str
@@ -99,7 +99,7 @@ class RelationColumn:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table as of the changes that follow.
+    """The definition of a table for the changes that follow.
 
     Args:
         oid: the table's object identifier.
@@ -127,16 +127,16 @@ class Relation:
 _NUMBERS = frozenset({1700, 1231})
 """The oids of `numeric` and its array."""
 _AS_TEXT = {1043: 25, 1015: 1009}
-"""`varchar` is `text`, and so are their arrays."""
+"""`varchar` counts as `text`, and an array of `varchar` as an array of `text`."""
 
 
 def columns_version(columns: Sequence[tuple[str, int, int]]) -> int:
     """Return a positive 63-bit fingerprint of columns, each with the oid and the modifier of its type.
 
-    A fingerprint, not a counter: it is the same after a restart, in every process, and for the columns that the catalog
-    has. The order is that of the numbers of the columns, so that two columns that exchanged their names for a while
-    have another version. The replica identity is no part of it. Nor is what changes no value unless the database
-    rewrites the rows, which the catalog shows: the length of a text, and any modifier but that of a number.
+    It is a fingerprint, not a counter, so it is the same after a restart, in every process, and for the columns in the
+    catalog. Columns are ordered by their numbers, so the version differs while two columns have exchanged names. The
+    replica identity is left out. The length of a text and all modifiers except those of numbers are left out as well:
+    changing them changes no value unless the database rewrites the rows, and the catalog shows a rewrite.
 
     Args:
         columns: in the order of the table.
@@ -164,8 +164,9 @@ class UpdateMessage:
 
     Args:
         relation: oid of the table.
-        old: the old row: its key if the key changed, all of it with REPLICA IDENTITY FULL; None if it is not in the
-        log. new: the new row; values may be OMITTED.
+        old: the old row: its key if the key changed, the full row with REPLICA IDENTITY FULL; None if it is not in the
+            log.
+        new: the new row; values may be OMITTED.
     """
 
     relation: int
@@ -209,7 +210,7 @@ def decode(data: bytes, at: int = 0) -> LogMessage:
     """Return the message that starts at an index of the bytes.
 
     Raises:
-        InternalError: the bytes are no message of protocol version 1.
+        InternalError: the bytes are not a message of protocol version 1.
     """
     decoder = _DECODERS.get(data[at])
     if decoder is None:
@@ -249,19 +250,19 @@ def read_columns(messages: Sequence[bytes], at: int) -> list[list[str | None]]:
     """Return the values of many rows by column; a row starts at this index of each message and ends with it.
 
     Args:
-        messages: of rows of one relation, without omitted values: Inserts.
+        messages: Inserts of one relation; they have no omitted values.
         at: where the row starts.
 
     Raises:
         UnicodeDecodeError: a text that is not UTF-8.
-        InternalError: the bytes are no such rows.
+        InternalError: the bytes are not such rows.
     """
     import numpy as np  # the catalog needs this module, too, in each command
 
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths)
     data = b"".join(messages)
-    # A NULL at the end has no length to be read, so that four more bytes are.
+    # A NULL at the end has no length field, so four additional bytes are appended to be read as its length.
     octets = np.frombuffer(data + bytes(4), np.uint8)
     positions = ends - lengths + at + 2
     columns: list[list[str | None]] = []

@@ -1,18 +1,17 @@
 """The position at a PostgreSQL source: a publication and a replication slot.
 
-Order, and why it is exact:
+The order of the steps, and why no change is lost:
 
-1. The publication, because a change is in the log only if its table is in the publication when the change is made.
-2. The slot. It sends transactions whose commit record is at or after its consistent point.
-3. Wait until every transaction that ran when 1 and 2 were done has ended. A transaction that wrote before 1 and
-   committed after it is in the log in part or not at all; a transaction that committed before 2 may still be invisible,
-   because a commit record is written before the commit can be seen. Both have ended then.
-4. Only then may the caller read its snapshot. All transactions that are not wholly in the log are visible to it. A
-   change that it sees and that is in the log as well is applied once more, in the order of the log, with the same
-   result.
+1. Create the publication first: a change is in the log only if its table is in the publication when it is made.
+2. Create the slot. It sends transactions whose commit record is at or after its consistent point.
+3. Wait for the end of every transaction that was running when 1 and 2 were done. A transaction that wrote before 1 and
+   committed after it is in the log in part or not at all. A transaction that committed before 2 may still be invisible,
+   because a commit record is written before the commit becomes visible. After the wait both have ended.
+4. Only then may the caller read its snapshot. It sees all transactions that are not completely in the log. A change
+   that is both in the snapshot and in the log is applied again, in the order of the log, with the same result.
 
-A table that is added later goes through 1, 3 and 4: its snapshot is read after `ensure_position` has returned. A
-process that is killed between 1 and 3 leaves the publication marked as unsettled, and the next call waits.
+A table that is added later goes through 1, 3 and 4: its snapshot is read after `ensure_position` has returned. If a
+process is killed between 1 and 3, the publication stays marked as unsettled, and the next call waits.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from framework.sources.databases.tables import TableName, quote_identifier
 
 PLUGIN = "pgoutput"
 IS_WAITING = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= "
-"""The beginning of the statement that a session repeats while it waits for transactions: others know it by that."""
-_LOCK = 0x536C75696365  # an advisory lock of the database, taken by whoever makes or drops positions
+"""The beginning of the statement that a session repeats while it waits for transactions; other sessions look for it."""
+_LOCK = 0x536C75696365  # an advisory lock of the database, held while a position is created or dropped
 _MARK = "Sluice: tables of the replication slot "
 _UNSETTLED = " (unsettled)"
 _OF = " of the storage "
@@ -50,7 +49,7 @@ FROM pg_locks LEFT JOIN pg_prepared_xacts ON transaction = transactionid
 WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
 """
 
-# A coordinator ends its prepared transactions at once: one that is older than a wait is left to a person.
+# A coordinator ends its prepared transactions at once: a prepared transaction older than a wait needs an operator.
 _LEFT_BEHIND = """
 SELECT string_agg(format('%%L in the database %%I', gid, database), ', ' ORDER BY prepared),
     (array_agg(format('ROLLBACK PREPARED %%L', gid) ORDER BY prepared))[1]
@@ -65,7 +64,7 @@ class StartPosition:
     Args:
         slot: the slot.
         publication: the publication.
-        lsn: the position that the slot sends from: its consistent point when it is new.
+        lsn: the position from which the slot sends; the consistent point of a new slot.
         identity: the server and the database.
         created: whether the slot is new.
         added: the tables that this call added to the publication: each needs a new snapshot.
@@ -79,7 +78,7 @@ class StartPosition:
     added: tuple[TableName, ...]
 
     def stored(self, lsn: int | None = None) -> StoredPosition:
-        """Return what a checkpoint keeps, at this position or at a later one."""
+        """Return the position that a checkpoint stores, at this LSN or at a later one."""
         return StoredPosition(
             slot=self.slot,
             publication=self.publication,
@@ -99,12 +98,12 @@ def ensure_position(
     wait_seconds: float = _WAIT_SECONDS,
     clock: Clock | None = None,
 ) -> StartPosition:
-    """Make the publication and the slot, or add missing tables; return when a snapshot may be read.
+    """Create the publication and the slot, or add missing tables; return when a snapshot may be read.
 
     Idempotent, and safe in several processes at once.
 
     Args:
-        session: one that is not read-only.
+        session: a session that is not read-only.
         slot: name of the slot.
         publication: name of the publication.
         tables: the tables to publish.
@@ -116,7 +115,7 @@ def ensure_position(
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS, DATABASE_SLOT_OF_OTHER_STORAGE.
         SourceError: DATABASE_POSITION_BUSY, DATABASE_TRANSACTIONS_OPEN, DATABASE_TRANSACTIONS_OPEN.PREPARED,
             DATABASE_POSITION_LOST.PUBLICATION, DATABASE_POSITION_LOST.TWO_PHASE, DATABASE_SLOTS_EXHAUSTED,
-            DATABASE_WAL_LEVEL, DATABASE_STANDBY, and what a statement may raise, such as DATABASE_REPLICATION_ROLE.
+            DATABASE_WAL_LEVEL, DATABASE_STANDBY, and errors of statements, such as DATABASE_REPLICATION_ROLE.
     """
     assert session.raw.autocommit, "slot creation must not share a transaction with writes"
     work = _Work(session.raw.cursor(), slot, publication, wait_seconds, clock or SystemClock(), reader)
@@ -145,9 +144,9 @@ def ensure_position(
 def settled_position(
     session: Session, slot: str, *, wait_seconds: float = _WAIT_SECONDS, clock: Clock | None = None
 ) -> int:
-    """Return the end of the durable log, when each transaction that committed before it is visible.
+    """Return the end of the durable log, once every transaction that committed before it is visible.
 
-    A snapshot that is read afterwards has all changes below the position.
+    A snapshot that is read afterwards has all changes below this position.
 
     Args:
         session: any session of the database.
@@ -160,7 +159,7 @@ def settled_position(
     """
     work = _Work(session.raw.cursor(), slot, slot, wait_seconds, clock or SystemClock())
     with work.cursor, named_errors(session.connection):
-        # A crash of the server loses what is not flushed: changes after it would have positions below a later one.
+        # A crash of the server loses the unflushed log: later changes could then have positions below this one.
         lsn = parse_lsn(_query(work, "SELECT pg_current_wal_flush_lsn()::text"))
         _wait_for_running_transactions(work)
         return lsn
@@ -175,7 +174,7 @@ def drop_position(
     wait_seconds: float = _WAIT_SECONDS,
     clock: Clock | None = None,
 ) -> None:
-    """Drop the slot and our publication, as far as they exist; `reader` is that of `ensure_position`.
+    """Drop the slot and our publication if they exist; `reader` is as in `ensure_position`.
 
     Raises:
         UserError: DATABASE_PUBLICATION_NOT_OURS, DATABASE_SLOT_NOT_OURS, DATABASE_SLOT_OF_OTHER_STORAGE.
@@ -192,13 +191,13 @@ def drop_position(
 
 
 def slot_in_use(slot: str, pid: object) -> SourceError:
-    """Return the fault of a slot that another process reads."""
+    """Return the error of a slot that another process reads."""
     return SourceError("DATABASE_SLOT_IN_USE", slot=slot, pid=pid)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the steps share."""
+    """The context that the steps share."""
 
     cursor: Any
     slot: str
@@ -223,7 +222,7 @@ def _lock(work: _Work) -> Iterator[None]:
 
 
 def _query(work: _Work, query: str, *arguments: object) -> Any:
-    """The single value of a query; None for no row."""
+    """Return the single value of a query; None for no row."""
     work.cursor.execute(query, arguments)
     row = work.cursor.fetchone()
     return None if row is None else row[0]
@@ -232,7 +231,7 @@ def _query(work: _Work, query: str, *arguments: object) -> Any:
 def _ensure_publication(
     work: _Work, tables: Sequence[TableName], *, has_slot: bool
 ) -> tuple[tuple[TableName, ...], bool]:
-    """The added tables, and whether all transactions from before the last addition have ended."""
+    """Return the added tables, and whether all transactions from before the last addition have ended."""
     comment = _publication_comment(work)
     if comment is None and has_slot:
         # A publication that is made now is unknown to the log before this moment.
@@ -243,10 +242,10 @@ def _ensure_publication(
     if comment is not None and not missing:
         settled = not comment.endswith(_UNSETTLED)
         if work.reader not in {"", _reader_of(work, comment)}:
-            with suppress(errors.InsufficientPrivilege):  # that of a person, whose slots nothing tells apart
+            with suppress(errors.InsufficientPrivilege):  # the publication of a user; its slots can't be distinguished
                 _mark(work, settled=settled)
         return (), settled
-    # Without ONLY, tables that inherit from it are published, too: the database refuses to update one without a key.
+    # Without ONLY, its child tables are published, too, and the database refuses updates of a child without a key.
     names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(name.schema, name.table)) for name in missing)
     publication = sql.Identifier(work.publication)
     if comment is not None:
@@ -275,17 +274,17 @@ def _mark(work: _Work, *, settled: bool) -> None:
 
 
 def mark_sql(slot: str, publication: str) -> str:
-    """Return the statement with which the owner of a publication gives it to a slot of ours."""
+    """Return the statement with which the owner of a publication assigns it to a slot of Sluice."""
     return f"COMMENT ON PUBLICATION {quote_identifier(publication)} IS {quote_literal(f'{_MARK}{slot}')}"
 
 
 def is_marked(comment: str, slot: str) -> bool:
-    """Return whether the comment of a publication says that it is that of a slot of ours."""
+    """Return whether the comment of a publication marks it as belonging to a slot of Sluice."""
     return comment.removesuffix(_UNSETTLED).partition(_OF)[0] == f"{_MARK}{slot}"
 
 
 def _publication_comment(work: _Work) -> str | None:
-    """The comment of the publication, '' if it has none; None if there is no publication."""
+    """Return the comment of the publication, '' without a comment; None if there is no publication."""
     found: str | None = _query(
         work,
         "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = %s",
@@ -304,14 +303,14 @@ def _require_ours(work: _Work, comment: str) -> None:
 
 
 def _reader_of(work: _Work, comment: str) -> str:
-    """The reader in the comment of our publication; empty for one of an earlier release, or of a person."""
+    """Return the reader in the comment of the publication; empty if an earlier release or a user created it."""
     return comment.removesuffix(_UNSETTLED).removeprefix(f"{_MARK}{work.slot}").removeprefix(_OF)
 
 
 def _require_own_storage(work: _Work, other: str) -> None:
-    """Refuse the slot of another storage, which would miss the changes that are read here.
+    """Refuse the slot of another storage, because that storage would miss the changes that are read here.
 
-    A storage that was moved has its id at another root, and one that was made anew has another id at its root.
+    A moved storage has its id at another root, and a recreated storage has another id at the same root.
     """
     (own_root, _, own_id), (root, _, id_) = work.reader.rpartition("#"), other.rpartition("#")
     if own_id and id_ and own_id != id_ and own_root != root:
@@ -333,7 +332,7 @@ def _published(work: _Work) -> set[TableName]:
 
 
 def _find_slot(work: _Work) -> bool:
-    """Whether the slot exists, as one that we may use or drop."""
+    """Return whether the slot exists; refuse a slot that Sluice may not use or drop."""
     work.cursor.execute(
         "SELECT coalesce(plugin, 'none'), coalesce(database, 'none'), current_database(), temporary"
         " FROM pg_replication_slots WHERE slot_name = %s",
@@ -350,13 +349,13 @@ def _find_slot(work: _Work) -> bool:
 
 def _slot_position(work: _Work) -> int:
     position = _query(work, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s", work.slot)
-    if position is None:  # another process is making it
+    if position is None:  # another process is creating it
         raise slot_in_use(work.slot, _active_pid(work))
     return parse_lsn(position)
 
 
 def _create_slot(work: _Work) -> int:
-    """Create the slot, in a transaction of its own; the server waits for the transactions that run."""
+    """Create the slot in a transaction of its own; the server waits for all running transactions."""
     _query(work, "SELECT set_config('statement_timeout', %s, false)", str(int(work.wait_seconds * 1000)))
     try:
         created = _query(work, "SELECT lsn FROM pg_create_logical_replication_slot(%s, %s)", work.slot, PLUGIN)
@@ -379,15 +378,15 @@ def _no_slot_left(work: _Work) -> SourceError:
 
 
 def _without_log(work: _Work) -> SourceError | None:
-    """The fault of a server whose log does not have the changes of rows; None if it has."""
+    """Return the error of a server whose log lacks row changes; None if the log has them."""
     level = _query(work, "SELECT current_setting('wal_level')")
     statement = "ALTER SYSTEM SET wal_level = 'logical'"
     return None if level == "logical" else SourceError("DATABASE_WAL_LEVEL", level=level, statement=statement)
 
 
 def _wait_for_running_transactions(work: _Work) -> None:
-    # An id that is taken now is above those of all transactions that run. The end of a snapshot is not: it follows the
-    # newest transaction that has ended, so that a newer one may run, such as one whose commit waits for a standby.
+    # A new id is above the ids of all running transactions. The end of a snapshot is not: it follows the newest ended
+    # transaction, so a newer transaction may still run, for example one whose commit waits for a standby.
     newest = _query(work, "SELECT pg_current_xact_id()::text")
     deadline = work.clock.monotonic() + work.wait_seconds
     while not _query(work, f"{IS_WAITING}%s::xid8", newest):
@@ -399,7 +398,7 @@ def _wait_for_running_transactions(work: _Work) -> None:
 def _open_transactions(work: _Work) -> SourceError:
     work.cursor.execute(_LEFT_BEHIND, [work.wait_seconds])
     names, statement = work.cursor.fetchone()
-    if names is not None:  # no other attempt heals it
+    if names is not None:  # retries don't help
         return SourceError(
             "DATABASE_TRANSACTIONS_OPEN.PREPARED",
             slot=work.slot,

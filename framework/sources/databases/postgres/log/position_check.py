@@ -1,4 +1,4 @@
-"""Whether the log can still be read from a stored position: a gap is a named state, never a silent new start."""
+"""Checks whether the log can still be read from a stored position: a gap is a named state, never a silent restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INVALIDATIONS = {
         "Raise idle_replication_slot_timeout before, or update more often.",
     ),
 }
-"""What the server did, and what to do before a new slot, by the reason that PostgreSQL 17 and newer record."""
+"""The cause, and what to do before creating a new slot, by the reason that PostgreSQL 17 and newer record."""
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s
 """
@@ -44,9 +44,9 @@ class StoredPosition:
         publication: the publication.
         lsn: all transactions that end at or before it are durable here.
         identity: the server and the database.
-        seen: partitions and truncates in the log up to there, which the catalog may not show any more.
-        last: the end of the last transaction that was read, or where reading began (`none_from`); None if an earlier
-            release read none.
+        seen: partitions and truncates in the log up to the position that the catalog may no longer show.
+        last: the end of the last transaction that was read, or the start of reading (`none_from`); None if an earlier
+            release wrote the position, and no transaction was read since.
     """
 
     slot: str
@@ -57,7 +57,7 @@ class StoredPosition:
     last: Commit | None = None
 
     def at(self, lsn: int, seen: SeenPartitions, last: Commit | None) -> StoredPosition:
-        """Return a later position of the same log; without a transaction in between, the last one stays."""
+        """Return a later position of the same log; without a transaction in between, `last` is unchanged."""
         return replace(self, lsn=lsn, seen=seen, last=last or self.last)
 
     def to_json(self) -> str:
@@ -104,29 +104,30 @@ def _invalid(*, problem: str) -> SourceError:
 def check_position(session: Session, stored: StoredPosition) -> Gap | None:
     """Return the gap between a stored position and the log; None if the log can be read on.
 
-    A slot with `wal_status` unreserved is no gap: its log is still there. If the server removes it, the slot is lost.
+    A slot with `wal_status` unreserved is not a gap: its log still exists. If the server removes the log, the slot is
+    lost.
 
     Args:
         session: any session of the database.
         stored: the position.
 
     Raises:
-        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+        SourceError: DATABASE_UNREACHABLE and other errors of the connection.
     """
     with named_errors(session.connection), session.raw.cursor() as cursor:
         return _server_gap(session, stored) or _slot_gap(cursor, stored) or _publication_gap(cursor, stored)
 
 
 def none_from(lsn: int) -> Commit:
-    """Return the last transaction of a position up to which none was read since this one; it has no time."""
+    """Return a placeholder without a time for `last`, if no transaction was read since this position."""
     return Commit(position=lsn, end=lsn, commit_microseconds=_NO_TIME)
 
 
 def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap | None:
-    """Return the gap of a stored position in the log of another slot or publication than the named ones; else None.
+    """Detect a stored position from another slot or publication than the named ones; None if they are the same.
 
-    To read on from the first one would leave out the tables that only the publication of the other one has, and to read
-    the other one, what it has not sent.
+    Reading on from the stored slot would miss the tables that only the named publication has. Reading from the named
+    slot would miss changes that it has never sent.
     """
     if (stored.slot, stored.publication) == (slot, publication):
         return None
@@ -134,23 +135,23 @@ def other_slot_gap(stored: StoredPosition, slot: str, publication: str) -> Gap |
 
 
 def unconfirmed_from(session: Session, stored: StoredPosition) -> int | None:
-    """Return the position of a slot that is behind a stored one, whose log in between can be compared; else None.
+    """Return the position of a slot that is behind the stored one, if the log in between can be compared; else None.
 
-    A slot is behind if its source was restored to an older state, whose log may have passed the position since. It is
-    also behind after a crash of the server, and before an acknowledgement.
+    A slot is behind if its source was restored to an older state; the log of that source may have passed the stored
+    position since. A slot is also behind after a server crash, and before an acknowledgement.
 
     Args:
         session: any session of the database.
-        stored: the position, without another gap.
+        stored: the position; it has no other gap.
 
     Raises:
-        SourceError: DATABASE_UNREACHABLE and other faults of the connection.
+        SourceError: DATABASE_UNREACHABLE and other errors of the connection.
     """
     if stored.last is None:
         return None
     confirmed = parse_lsn(session.rows(_SLOT, [stored.slot])[0][3])
     if stored.last.commit_microseconds == _NO_TIME and confirmed < stored.last.end:
-        return None  # what is between was read from another checkpoint, or never
+        return None  # the log in between was read from another checkpoint, or never
     return confirmed if confirmed < stored.lsn else None
 
 
@@ -159,8 +160,8 @@ def history_gap(stored: StoredPosition, confirmed: int, found: Commit | None) ->
 
     Args:
         stored: the position.
-        confirmed: the position of the slot, from which on the log was compared.
-        found: the last transaction in it that ends at or before the stored position; None without one.
+        confirmed: the position of the slot, where the comparison of the log began.
+        found: the last transaction of that log that ends at or before the stored position; None without one.
     """
     expected = None if stored.last is None or confirmed >= stored.last.end else stored.last
     return None if found == expected else _gap(stored, "LOG_REPLACED")
@@ -186,7 +187,7 @@ def _server_gap(session: Session, stored: StoredPosition) -> Gap | None:
 
 
 def _known(identity: SourceIdentity) -> dict[str, object]:
-    """Return the parts of an identity that the server gives to the role, by their names in messages."""
+    """Return the parts of an identity that the role may read, by their names in messages."""
     parts = {"system identifier": identity.system, "timeline": identity.timeline, "database": identity.database}
     return {name: part for name, part in parts.items() if part not in (UNKNOWN_SYSTEM, 0)}
 
@@ -199,7 +200,7 @@ def _slot_gap(cursor: Any, stored: StoredPosition) -> Gap | None:
     plugin, database, status, confirmed, reason, is_two_phase = row
     if plugin != "pgoutput" or database != stored.identity.database:
         return _gap(stored, "SLOT_REPLACED", plugin=plugin, database=database)
-    if confirmed is None:  # another one of this name is being made
+    if confirmed is None:  # another slot of this name is being created
         return _gap(stored, "SLOT_MISSING")
     if status == "lost":
         cause, mend = _INVALIDATIONS.get(reason, (f"has invalidated it ({reason})", "Correct the cause before."))

@@ -1,4 +1,4 @@
-"""One read of the log: from messages of the stream to rows of a batch, up to a goal."""
+"""One read of the log: turns messages of the stream into rows of a batch, up to a goal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _SILENCE_SECONDS = 120.0
 
 
 class Goal:
-    """When a read is done, and how long nothing may arrive.
+    """The end of a read, and the longest silence of the server.
 
     Args:
-        target: all transactions that end at or before it are to be delivered.
+        target: all transactions that end at or before this position are delivered.
         limit: ends the read earlier; None to read up to the target exactly.
-        clock: for the silence.
+        clock: measures the silence.
         source: for error texts.
     """
 
@@ -52,11 +52,11 @@ class Goal:
         self._idle_since = self._silent_since
 
     def renew_silence(self) -> None:
-        """Note that something arrived."""
+        """Note that a message arrived."""
         self._silent_since = self._clock.monotonic()
 
     def needs_nudge(self, messages: list[bytes]) -> bool:
-        """Whether the server has nothing to send for a second, though the target is not reached; once.
+        """Whether the server has sent nothing for a second before the target is reached; true once.
 
         Raises:
             SourceError: DATABASE_UNREACHABLE, when not even keepalives arrive.
@@ -73,7 +73,7 @@ class Goal:
 
 
 def _end_of_run(messages: list[bytes], first: int) -> int:
-    """The index after the Inserts of one relation that start here."""
+    """Return the index after the run of Inserts of one relation that starts here."""
     relation = messages[first][_RELATION]
     for index in range(first + 1, len(messages)):
         if messages[index][_RELATION] != relation or messages[index][0] != DATA:
@@ -82,11 +82,11 @@ def _end_of_run(messages: list[bytes], first: int) -> int:
 
 
 class LogScan:
-    """Looks through the messages of a stream up to a position, and keeps none of them.
+    """Scans the messages of a stream up to a position without keeping them.
 
     Args:
-        upto: the position, which the log has reached; the stream begins below it.
-        see: called with each begin, commit, relation and truncate of the transactions that begin below it.
+        upto: the position, which the log has already reached; the stream begins below it.
+        see: called with each begin, commit, relation and truncate of the transactions that begin below the position.
     """
 
     def __init__(self, upto: int, see: Callable[[object], None] = lambda _: None) -> None:
@@ -101,7 +101,7 @@ class LogScan:
 
         Args:
             stream: the stream.
-            goal: says how long nothing may arrive.
+            goal: limits the silence of the server.
             nudge: makes the server flush its log.
 
         Raises:
@@ -112,7 +112,7 @@ class LogScan:
         return self
 
     def _ends(self, data: bytes) -> bool:
-        """Whether the position is reached; the next messages request a keepalive, which answers one that asks."""
+        """Whether the position is reached; a keepalive that wants a reply is answered by the next keepalive request."""
         if data[0] != DATA:
             return not self._in_transaction and read_keepalive(data, 1)[0] >= self._upto
         if data[PAYLOAD_START] not in _SEEN:
@@ -133,11 +133,11 @@ class LogScan:
 
 
 def next_messages(stream: ReplicationStream, goal: Goal, nudge: Callable[[], object]) -> list[bytes]:
-    """Wait for messages a little; without any, request a keepalive, which says how far the server has read.
+    """Wait shortly for messages; if none arrive, request a keepalive, which shows how far the server has read.
 
     Args:
         stream: the stream.
-        goal: says how long nothing may arrive.
+        goal: limits the silence of the server.
         nudge: makes the server flush its log: the flush position can lie within the record of an open transaction,
             which the server does not decode.
 
@@ -160,12 +160,12 @@ class Reading:
 
     Args:
         encoder: makes the rows.
-        buffer: holds them.
-        writer: writes them.
-        goal: when the read is done.
+        buffer: holds the rows.
+        writer: writes the rows.
+        goal: the end of the read.
         most_pending: how many rows may be pending.
         settle: called at the end of each transaction, before it is written.
-        start: where the batch before ends.
+        start: the end of the previous batch.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Reading:
         self._bytes = 0
 
     def take(self, messages: list[bytes]) -> tuple[bool, int]:
-        """Add the rows of messages; whether the goal is reached, and how many messages were used."""
+        """Add the rows of messages; return whether the goal is reached, and how many messages were used."""
         update, delete = self._encoder.update, self._encoder.delete
         pending, writer = self._buffer.pending, self._writer
         body = PAYLOAD_START + 1
@@ -227,7 +227,7 @@ class Reading:
     def finish(self, note: Callable[[int, int], None]) -> int:
         """Return the end of the batch, and note how far the stream was read."""
         if self._goal.limit is None:
-            # The target is the end of a record. A later transaction may be what told that nothing is missing.
+            # The target is the end of a record. A later transaction may have shown that nothing is missing.
             self._delivered = self._goal.target
         note(self._last_end, self._delivered)
         return self._delivered
@@ -237,13 +237,13 @@ class Reading:
         self.reply_requested |= bool(reply)
         if self._in_transaction:
             return False
-        # Everything that the server has decoded up to there was sent before.
+        # Everything that the server has decoded up to this position was sent before.
         self._delivered = max(self._delivered, position)
         self._goal.reached |= self._delivered >= self._goal.target
         return self._goal.reached
 
     def _control(self, message: object) -> int | None:
-        """Handle a message that is no row; if the goal is reached, how many messages were used: this one or not."""
+        """Handle a message without a row; if the goal is reached, return how many messages of it were used: 0 or 1."""
         match message:
             case Begin():
                 if message.position >= self._goal.target:

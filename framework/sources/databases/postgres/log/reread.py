@@ -1,22 +1,22 @@
 """Values that the log left out because an update did not change them, read from the table by key.
 
-Why the result is exact at the end. An update of a row in transaction T left out a large value, and the row is read
-again when T is visible, at a later state S of the source.
+Why the final result is correct. An update of a row in transaction T left out a large value. The row is read again when
+T is visible, at a later state S of the source.
 
-- The row is there and its value is that of T: written as it was.
-- The row is there with another value: a change after T and not after S wrote it. That change is later in the log with
-  its own value (a changed value is never left out), so the row ends right; until then it is ahead in this column.
-- The row is gone: a deletion or a key update after T removed it. It is later in the log, so it is written as deleted
-  now.
-- The column is gone or has another type: the row is unreadable, and its table is of other columns since.
-- The row was deleted and inserted again: the deletion and the insertion, with all values, are later in the log.
+- The row has the value from T: it is written unchanged.
+- The row has another value: a change after T, but not after S, wrote it. That change follows in the log with its own
+  value (a changed value is never left out), so the final row is correct. Until then this column is ahead.
+- The row no longer exists: a delete or a key update after T removed it. That change follows in the log, so the row is
+  written as deleted now.
+- The column was dropped or has another type: the row is unreadable, and its table has had other columns since.
+- The row was deleted and inserted again: the delete and the insert, with all values, follow in the log.
 
-Were the row read before T is visible, an older value could be read, which no later change corrects. The log is ahead of
-visibility: a commit is decoded as soon as its record is flushed, and becomes visible afterwards.
+If the row were read before T is visible, the read could return an older value that no later change corrects. The log is
+ahead of visibility: a commit is decoded as soon as its record is flushed, and becomes visible afterwards.
 
-A history keeps each state, so a value that is ahead would stay. Its rows have the value of T only if T wrote the row
-that is found (`xmin`); any other one is unreadable. A subtransaction of T has an id of its own and is refused, too: it
-looks like a later transaction.
+A history keeps every state, so a value that is ahead would stay wrong. A history takes the value only if T itself wrote
+the found row (`xmin`); otherwise the change is unreadable. A subtransaction of T has an id of its own and is refused,
+too: it looks like a later transaction.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ WHERE c.oid = %s
 
 
 Completed = Row | SourceError | None
-"""A completed row, the reason why it can't be read, or None if it is gone."""
+"""A completed row, the reason why it can't be read, or None if it no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as it is now, with the columns that are the same as in the log.
+    """The present table, with the columns that are the same as in the log.
 
     Args:
         schema: its schema.
@@ -94,7 +94,7 @@ class OmittedValues:
         clock: for waiting.
         wait_seconds: how long a transaction may take from its commit record to visibility (synchronous replication
             makes it wait for the standby).
-        histories: tables of which each state is kept.
+        histories: tables whose copies keep every state of a row.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class OmittedValues:
         """How many rows to read at once; follows the size of the values."""
 
     def complete(self, pending: Sequence[PendingRow]) -> list[Completed]:
-        """Return the rows with the values that the log left out; None for a row that is gone.
+        """Return the rows with the values that the log left out; None for a row that no longer exists.
 
-        A row whose values can't be read is the error that says so: it concerns that table only.
+        For a row whose values can't be read, its error is returned, because it affects only that table.
 
         Raises:
             SourceError: DATABASE_COMMIT_NOT_VISIBLE, DATABASE_UNREACHABLE.
@@ -126,7 +126,7 @@ class OmittedValues:
             for piece in _pieces(members, lambda: self.rows_per_query):
                 rows = self._read_pieces([pending[index] for index in piece])
                 found.update(zip(piece, rows, strict=True))
-        if found:  # may be of transactions that a crash of the server would take away
+        if found:  # they may come from transactions that a server crash would lose
             self._session().rows(FLUSH_LOG)
         return [found[index] for index in range(len(pending))]
 
@@ -142,7 +142,7 @@ class OmittedValues:
             newest = int(cursor.fetchone()[0])
             complete = [str(full_transaction_id(xid, newest)) for xid in xids]
             while True:
-                # Not "below xmin": a transaction that stays open for hours would hold that back.
+                # Not "below xmin": a transaction that stays open for hours would hold xmin back.
                 cursor.execute(_INVISIBLE, [complete])
                 if not cursor.fetchone()[0]:
                     return
@@ -151,7 +151,7 @@ class OmittedValues:
                 self._clock.sleep(_POLL_SECONDS)
 
     def _read_pieces(self, rows: Sequence[PendingRow]) -> Sequence[Completed]:
-        """The completed rows of one relation; again if its schema changes meanwhile."""
+        """Return the completed rows of one relation; repeat the read if its schema changes meanwhile."""
         try:
             for _ in range(_ATTEMPTS):
                 with named_errors(self._session().connection, table=rows[0].encoder.relation.table):
@@ -171,7 +171,7 @@ class OmittedValues:
         omitted = sorted({index for row in rows for index, value in enumerate(row.values) if value is OMITTED})
         with self._session().raw.cursor() as cursor:
             table = _current_table(cursor, encoder.relation)
-            # A column that is gone or has another type belongs to a later version of the schema.
+            # If a column is missing or has another type, the table has a later version of the schema.
             wanted = [index for index in omitted if columns[index].name in table.types]
             key = [columns[index].name for index in encoder.key]
             if not wanted or not key or not set(key) <= set(table.types):
@@ -186,7 +186,7 @@ class OmittedValues:
         return [self._completed(row, *found.get(index, (None, {}))) for index, row in enumerate(rows)]
 
     def _completed(self, row: PendingRow, xmin: int | None, values: dict[int, str | None]) -> Completed:
-        """The row with the values of the row that was found, which the transaction `xmin` wrote."""
+        """Return the row, completed with the values of the found row, which transaction `xmin` wrote."""
         if xmin != row.xid and row.encoder.relation.table in self._histories:
             return _unknown(row)
         if xmin is None:
@@ -232,7 +232,7 @@ def _filled(row: PendingRow, found: dict[int, str | None]) -> Completed:
 
 
 def _unknown(row: PendingRow) -> SourceError:
-    """The error of a row with a value that nobody has any more."""
+    """Return the error of a row with a value that no longer exists anywhere."""
     relation = row.encoder.relation
     left_out = [column.name for column, value in zip(relation.columns, row.values, strict=True) if value is OMITTED]
     return SourceError(
@@ -244,7 +244,7 @@ def _unknown(row: PendingRow) -> SourceError:
 
 
 def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _Table:
-    """The table by its oid, since it may have been renamed; without columns if it was dropped."""
+    """Return the table by its oid, because it may have been renamed; without columns if it was dropped."""
     cursor.execute(_COLUMNS, [relation.oid])
     rows = cursor.fetchall()
     if not rows:
@@ -256,10 +256,10 @@ def _current_table(cursor: psycopg2.extensions.cursor, relation: Relation) -> _T
 
 
 def _query(table: _Table, key: Sequence[str], wanted: Sequence[str]) -> str:
-    """The query for the values of rows by key, as text; its parameters are one array of text per column of the key.
+    """Return the query for the values of rows by key, as text; it has one text array parameter per key column.
 
-    `format('%s', …)` calls the type's output function, as the log does; a cast to text is another text for char(n),
-    boolean and inet. The operators of the key's types are visible in the transaction of the two statements only.
+    `format('%s', …)` calls the type's output function, as the log does; a cast to text gives another text for char(n),
+    boolean and inet. The operators of the key's types are visible only in the transaction of the two statements.
     """
     path = search_path_sql([table.operators[column] for column in key])
     names = ", ".join(f"k{index}" for index in range(len(key)))

@@ -1,9 +1,9 @@
-"""What the log shows of partitions: it names the partition of a row before the first change of it.
+"""Partitions as the log shows them: it names the partition of a row before the first change of that partition.
 
-With `publish_via_partition_root` a change has the name of the partitioned table. But its relation message is followed
-by that of the partition that has the row, in PostgreSQL 14 to 18. So a partition that was made and filled after the
-catalog was read is known, although it may be gone before the next look at the catalog. The log does not say through
-which partition a later row of the same transaction went, so that such a table is refused and not mended.
+With `publish_via_partition_root` a change has the name of the partitioned table. But in PostgreSQL 14 to 18 the
+relation message of the table is followed by the relation message of the partition that has the row. So a partition that
+was created and filled after the catalog was read is known, even if it is dropped before the next read of the catalog.
+The log does not show the partition of later rows of the same transaction, so such a table is refused, not repaired.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HALF = 1 << 31
 
 
 def precedes(xid: int, other: int) -> bool:
-    """Return whether a transaction has a lower id than another one; ids are of 32 bits, and begin again."""
+    """Return whether a transaction id precedes another one; ids have 32 bits and wrap around."""
     return (xid - other) % (2 * _HALF) >= _HALF
 
 
@@ -28,7 +28,7 @@ class SeenPartition(NamedTuple):
 
     Args:
         table: oid of the partitioned table.
-        name: its own name at that time.
+        name: the name of the partition itself at that time.
         xid: the transaction of the first change.
     """
 
@@ -39,10 +39,10 @@ class SeenPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPartitions:
-    """Partitions that the catalog did not have when it was read, and truncated tables, by oid.
+    """Partitions that were missing from the catalog when it was read, and truncated tables, by oid.
 
     Args:
-        partitions: that have changes.
+        partitions: the partitions with changes.
         truncates: the transaction of the last TRUNCATE of each partitioned table.
     """
 
@@ -54,16 +54,16 @@ class SeenPartitions:
         return bool(self.partitions or self.truncates)
 
     def then(self, later: SeenPartitions) -> SeenPartitions:
-        """Return what was seen up to the end of a later part of the log."""
+        """Return the partitions and truncates seen up to the end of a later part of the log."""
         return SeenPartitions(
             partitions={**later.partitions, **self.partitions}, truncates={**self.truncates, **later.truncates}
         )
 
     def since(self, horizons: Mapping[int, int]) -> SeenPartitions:
-        """Return what was seen after the partitions of each table were compared; nothing of other tables.
+        """Return the partitions and truncates of these tables seen after the last comparison of each table.
 
         Args:
-            horizons: by the oid of the table, the transaction below which all were visible then.
+            horizons: by the oid of the table, the transaction below which all were visible at the comparison.
         """
         return SeenPartitions(
             partitions={
@@ -90,7 +90,7 @@ class SeenPartitions:
         """Read a value of `to_value`.
 
         Raises:
-            ValueError, KeyError, TypeError, AttributeError: it is none.
+            ValueError, KeyError, TypeError, AttributeError: the value is invalid.
         """
         return cls(
             partitions={
@@ -102,11 +102,11 @@ class SeenPartitions:
 
 
 class PartitionWatch:
-    """Collects what messages of the log show of partitions.
+    """Collects partitions and truncates from messages of the log.
 
     Args:
         tables: oids of the partitioned tables.
-        known: oids of their partitions in the catalog, which are not of interest.
+        known: oids of their partitions in the catalog, which are ignored.
     """
 
     def __init__(self, tables: Iterable[int], known: Iterable[int] = ()) -> None:
@@ -114,12 +114,12 @@ class PartitionWatch:
         self._known = self._tables | frozenset(known)
         self._last: int | None = None
         self.met: dict[int, SeenPartition] = {}
-        """Those of the transaction that is read."""
+        """The partitions of the transaction that is being read."""
         self._partitions: dict[int, SeenPartition] = {}
         self._truncates: dict[int, int] = {}
 
     def relate(self, relation: Relation, xid: int) -> None:
-        """Take a relation: after that of a partitioned table, it is the partition of the change that follows."""
+        """Take a relation; right after a partitioned table's relation, it is the partition of the following change."""
         table, self._last = self._last, relation.oid
         if table is not None and table in self._tables and relation.oid not in self._known:
             seen = SeenPartition(table=table, name=str(relation.table), xid=xid)
@@ -134,7 +134,7 @@ class PartitionWatch:
                 self._truncates[oid] = xid
 
     def commit(self) -> Sequence[tuple[int, SeenPartition]]:
-        """Return the partitions of the transaction that ends, with their oids."""
+        """End the transaction, and return its partitions with their oids."""
         found = [*self.met.items()]
         for oid, seen in found:
             self._partitions.setdefault(oid, seen)
@@ -142,7 +142,7 @@ class PartitionWatch:
         return found
 
     def take(self) -> SeenPartitions:
-        """Return what was seen since the last call."""
+        """Return the partitions and truncates seen since the last call."""
         seen = SeenPartitions(partitions=self._partitions, truncates=self._truncates)
         self.met.clear()
         self._last, self._partitions, self._truncates = None, {}, {}
@@ -154,7 +154,7 @@ def horizons_of(tables: Sequence[tuple[int, TableName]], since: Sequence[tuple[i
 
     Args:
         tables: oids of tables with their names; a table may have several names.
-        since: low 32 bits of the horizons of the partitioned ones, with their names.
+        since: low 32 bits of the horizons of the partitioned tables, with their names.
     """
     by_name = {name: horizon for horizon, name in since}
     return {oid: by_name[name] for oid, name in tables if name in by_name}

@@ -1,4 +1,4 @@
-"""What the server says of a replication slot: how much log it retains, and whether it is read."""
+"""The status of a replication slot at the server: how much log it retains, and whether it is read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The stream of a replication slot, read with the libpq of psycopg2.
 
-psycopg2's own cursor is not used. When it has received no message yet, or when the last message is one of a
-transaction that began before the last acknowledged position, it answers a keepalive by acknowledging the keepalive's
-position (`pq_read_replication_message`): the server then discards transactions that are not durable here. This stream
-reports the acknowledged position and nothing else.
+psycopg2's own cursor is not used. It answers a keepalive by acknowledging the keepalive's position if it has received
+no message yet, or if the last message belongs to a transaction that began before the last acknowledged position
+(`pq_read_replication_message`). The server then discards transactions that are not durable here. This stream reports
+only the acknowledged position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from framework.sources.databases.postgres.session import Session, open_replicati
 
 DATA, KEEPALIVE = b"wk"
 PAYLOAD_START = 25
-"""Index of pgoutput's message in a message of data."""
+"""Index of the pgoutput message in a data message."""
 read_keepalive = Struct(">QqB").unpack_from
 """Decode a keepalive, from index 1: position, server time, whether a reply is requested."""
 
@@ -80,15 +80,15 @@ def open_stream(
     wait_seconds: float,
     clock: Clock,
 ) -> ReplicationStream:
-    """Open the stream of a slot, once its last reader has ended, which takes the server a moment.
+    """Open the stream of a slot once its last reader has ended; the server may notice that with a delay.
 
     Args:
         session: an open session, which the caller closes after the stream.
         slot: the slot.
         publication: the publication.
-        start: as of `ReplicationStream`.
-        feedback_seconds: as of `ReplicationStream`.
-        wait_seconds: how long another reader is waited for.
+        start: as in `ReplicationStream`.
+        feedback_seconds: as in `ReplicationStream`.
+        wait_seconds: how long to wait for another reader.
         clock: waits.
 
     Raises:
@@ -112,7 +112,7 @@ def open_stream(
 
 
 def wait_for_slot(session: Session, slot: str, deadline: float, clock: Clock) -> None:
-    """Wait a moment for a slot that another process reads.
+    """Wait a short interval for a slot that another process reads.
 
     Raises:
         SourceError: DATABASE_SLOT_IN_USE after the deadline.
@@ -123,10 +123,10 @@ def wait_for_slot(session: Session, slot: str, deadline: float, clock: Clock) ->
 
 
 class ReplicationStream:
-    """The stream of a slot from a position on, which also answers the server while its caller is busy.
+    """The stream of a slot from a position on; it also answers the server while its caller is busy.
 
-    A server that shuts down ends all sessions, and then waits until each reader of its log has confirmed all of it. So
-    the stream also ends when the session does.
+    A server that shuts down ends all sessions, then waits until each reader of its log has confirmed the whole log. So
+    the stream also ends when the session ends.
 
     Args:
         source: the connection to open.
@@ -156,7 +156,7 @@ class ReplicationStream:
         self._connection: Any = open_replication(source)
         self._handle = self._connection.pgconn_ptr
         self.backend = int(self._connection.info.backend_pid)
-        """The process of the server that reads the slot; it ends a moment after the connection."""
+        """The process of the server that reads the slot; it ends shortly after the connection."""
         self._lock = threading.Lock()
         self._acknowledged = 0
         self._closed = threading.Event()
@@ -176,8 +176,8 @@ class ReplicationStream:
     def read(self, wait_seconds: float) -> list[bytes]:
         """Return messages in the order of the log; [] if none arrived in time.
 
-        At most some thousand messages or a megabyte, except for larger messages: the rest waits in the sockets, which
-        stop the server.
+        Returns at most some thousand messages or a megabyte, unless a single message is larger. The rest stays in the
+        socket buffers, so the server stops sending.
 
         Raises:
             SourceError: DATABASE_UNREACHABLE.
@@ -195,7 +195,7 @@ class ReplicationStream:
         """
         with self._lock:
             self._acknowledged = max(self._acknowledged, acknowledged)
-            # 0 is "unknown", which moves nothing at the server.
+            # 0 means "unknown" and changes nothing at the server.
             position = self._acknowledged
             status = _pack_status(b"r", position, position, position, 0, request_reply)
             if _put_copy_data(self._handle, status, len(status)) != 1 or _flush(self._handle) != 0:
@@ -221,7 +221,7 @@ class ReplicationStream:
             _clear(result)
 
     def _give_feedback(self, seconds: float) -> None:
-        """Report the position again and again, so that the server does not take a slow caller for a dead one."""
+        """Report the position periodically, so that the server does not time out a slow caller."""
         parts = ceil(seconds / _WATCH_SECONDS)
         for part in cycle(range(parts)):
             if self._closed.wait(seconds / parts):
@@ -236,7 +236,7 @@ class ReplicationStream:
                     return
 
     def _disconnect(self) -> None:
-        """Let the server end the stream, whatever of it is not read; the caller sees it at its next read."""
+        """Let the server end the stream, even if parts are unread; the caller sees the end at its next read."""
         with socket.socket(fileno=os.dup(_socket(self._handle))) as connected, suppress(OSError):
             connected.shutdown(socket.SHUT_RDWR)
 
@@ -263,14 +263,14 @@ class ReplicationStream:
         return messages
 
     def _ended(self) -> SourceError:
-        """The fault of a stream that the server ended, by an error or by its shutdown."""
+        """Return the error of a stream that the server ended, by an error or by its shutdown."""
         result = _get_result(self._handle)
         state = None
         if result:
             state = _result_field(result, _SQLSTATE)
             _clear(result)
         if state == _UNDEFINED_OBJECT:
-            # At the position that the server decodes there is no publication: it was dropped, and perhaps made again.
+            # The publication did not exist at the position that the server decodes: it was dropped, perhaps recreated.
             return SourceError(
                 "DATABASE_POSITION_LOST.PUBLICATION", slot=self._slot, publication=self._publication, lsn="unknown"
             )
@@ -285,7 +285,7 @@ class ReplicationStream:
 
 
 def unreachable(source: Connection, cause: str) -> SourceError:
-    """Return the transient fault of a stream that ended."""
+    """Return the transient error of a stream that ended."""
     return SourceError("DATABASE_UNREACHABLE", address=source.address, connection=source.name, cause=cause)
 
 

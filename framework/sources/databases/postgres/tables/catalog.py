@@ -1,6 +1,6 @@
 """The catalog of a PostgreSQL database as values: tables with their columns and keys, and the identity of the server.
 
-The key of a table is what identifies its rows in the log as well as in a query; `_KEY` has the rule.
+The key of a table identifies its rows both in the log and in queries; `_KEY` has the rule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceCo
 
 UNKNOWN_SYSTEM = "unknown"
 _EARLIER_VERSIONS = 16
-"""The most columns that are added to a table between two updates without a fault of the changes in between."""
+"""How many columns may be added to a table between two updates before the changes in between fail."""
 
 _TABLE_KINDS = frozenset({"r", "p"})
 _KINDS = {
@@ -122,8 +122,8 @@ _COLUMNS = (
 #   4. the narrowest unique index.
 # An index that is partial, invalid, deferrable or on an expression or a generated column is no key: with a deferrable
 # one, two rows of a transaction may exchange their keys, and the events of the first would delete the second.
-# What identifies an index stays while it keeps its rows unique: REINDEX CONCURRENTLY makes another index for the same
-# constraint, and ALTER COLUMN … TYPE another constraint and index with the same file.
+# The ids of an index stay the same as long as its rows are unique: REINDEX CONCURRENTLY creates another index for the
+# same constraint, and ALTER COLUMN … TYPE creates another constraint and index with the same file.
 _KEY = """
     SELECT i.indrelid, array_agg(a.attname::text ORDER BY key.place), bool_and(a.attnotnull), i.indisprimary,
            array_remove(ARRAY[
@@ -154,7 +154,7 @@ IDENTITY_COLUMNS = """
             AND CASE leaf.relreplident WHEN 'd' THEN i.indisprimary AND i.indimmediate
                                        WHEN 'i' THEN i.indisreplident ELSE false END)
 """
-"""The columns that the log has of an old row of `leaf`, a row of pg_class, without REPLICA IDENTITY FULL."""
+"""The columns of an old row that the log has without REPLICA IDENTITY FULL; `leaf` is a row of pg_class."""
 # Each partition logs the old row by its own replica identity.
 _IDENTITIES = f"""
     SELECT n.nspname, c.relname, leaf.oid::regclass::text, leaf.relreplident = 'f', {IDENTITY_COLUMNS}
@@ -186,7 +186,7 @@ _SIBLINGS = """
     SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'p')
 """
-# The timeline of the last checkpoint is that before a promotion until the next checkpoint; a standby has no other one.
+# After a promotion, the last checkpoint shows the old timeline until the next checkpoint; a standby has only this one.
 _IDENTITY = """
     SELECT s.system_identifier::text,
            CASE WHEN pg_is_in_recovery() THEN p.timeline_id
@@ -198,11 +198,11 @@ _IDENTITY = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceIdentity:
-    """What distinguishes a database from any other under the same address.
+    """The identity of a database, which distinguishes it from any other database at the same address.
 
     Args:
-        system: the system identifier of the cluster; a copy of its files has the same one. `unknown` if the server
-            gives it to no role like this one.
+        system: the system identifier of the cluster; a copy of its files has the same identifier. `unknown` if the role
+            may not read it.
         timeline: increases when a standby is promoted or an old state is restored; 0 if unknown.
         database: name of the database.
     """
@@ -219,8 +219,8 @@ class SourceIdentity:
 def read_table(session: Session, name: TableName) -> SourceTable:
     """Return a table with its columns and its key.
 
-    Generated columns are left out: the log does not have them, so that they would be stale after the first update. The
-    pipeline can compute them from the other columns.
+    Generated columns are left out: they are not in the log, so they would be stale after the first update. The pipeline
+    can compute them from the other columns.
 
     Raises:
         SourceError: DATABASE_TABLE_MISSING, or DATABASE_NOT_A_TABLE for a view and the like.
@@ -232,7 +232,7 @@ def read_table(session: Session, name: TableName) -> SourceTable:
 
 
 def read_tables(session: Session, names: Sequence[TableName]) -> dict[TableName, SourceTable | SourceError]:
-    """Return tables, or the errors of `read_table`, in three queries, whatever their number.
+    """Return tables, or the errors of `read_table`, in three queries for any number of tables.
 
     Raises:
         SourceError: the catalog can't be read.
@@ -290,7 +290,7 @@ def _table(name: TableName, row: tuple[Any, ...], columns: Sequence[tuple[Any, .
 def partitions_without_key(
     session: Session, keys: Mapping[TableName, Sequence[str]]
 ) -> dict[TableName, tuple[str, ...]]:
-    """Return the partitions whose changes lack old values of the key, by partitioned table; () for one without any.
+    """Return the partitions whose changes lack old values of the key, by partitioned table; () if a table has none.
 
     Args:
         session: any session of the database.
@@ -337,7 +337,7 @@ def read_sizes(session: Session, names: Sequence[TableName]) -> dict[TableName, 
 def read_identity(session: Session) -> SourceIdentity:
     """Return the identity of the database.
 
-    The functions of the control file may be forbidden to the role; a replication connection then has the identity.
+    If the role may not call the functions of the control file, the identity is read over a replication connection.
     """
     try:
         system, timeline, database = session.rows(_IDENTITY)[0]
@@ -383,7 +383,7 @@ class _Key(NamedTuple):
     ids: tuple[str, ...]
 
     def beside(self, columns: list[str], _not_null: bool, _is_primary: bool, ids: list[str]) -> _Key:  # noqa: FBT001 - a row
-        """Return the key with another index, which keeps the rows unique as well if it has the same columns."""
+        """Return the key with another index, which also keeps rows unique if it has the same columns."""
         return self._replace(ids=(*self.ids, *ids)) if {*columns} == {*self.columns} else self
 
 

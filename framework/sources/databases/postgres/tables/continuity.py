@@ -1,6 +1,6 @@
-"""What is recorded of a table between two updates: the table itself, its membership of the publication, its partitions.
+"""The recorded identity of a table between two updates: its oid, its membership of the publication, its partitions.
 
-Everything above this folder has it as one text, compares it for equality, and hands it back.
+All code above this folder treats it as one text, compares it for equality, and passes it back.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuity:
-    """What tells a table, and its part of the log, from those of the same name.
+    """Distinguishes a table and its part of the log from replacements of the same name.
 
     Args:
         table: the oid of the table; 0 if it is unknown.
-        member: the oid of its membership of the publication; 0 if it was no member.
+        member: the oid of its membership of the publication; 0 if it was not a member.
         partitions: its partitions, as `Partitions.to_json` returns them; empty if it has none, and in a plan.
         links: its partitions when the last chunks were planned, each with the transaction that attached it.
     """
@@ -41,7 +41,7 @@ class Continuity:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a text of `to_text`; an empty one says nothing.
+        """Read a text of `to_text`; an empty text gives unknown fields.
 
         Raises:
             SourceError: DATABASE_CONTINUITY_INVALID.

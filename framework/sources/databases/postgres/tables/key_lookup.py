@@ -25,15 +25,15 @@ def missing_keys(
 ) -> list[int]:
     """Return the indexes of the keys that the table does not have, ascending.
 
-    A key that a copy has as text is another one if its text differs (`1.0` and `1.00`), although PostgreSQL compares
-    the two as equal.
+    A key that the copy stores as text differs if its text differs (`1.0` and `1.00`), although PostgreSQL compares the
+    two as equal.
 
     Args:
         session: any session of the database.
         table: the table.
         columns: the names of the key's columns.
         keys: the values of each key, as PostgreSQL's text.
-        as_text: the columns that the copy has as text.
+        as_text: the columns that the copy stores as text.
 
     Raises:
         SourceError: the table can't be read.
@@ -42,7 +42,7 @@ def missing_keys(
         return []
     storage = parse_storage(session.rows(storage_sql(table.name, columns), table=table.name)[0][0])
     known = {} if storage is None else {column.name: column for column in storage.key}
-    # The lookup fails without the table or a column, with the name of the fault.
+    # If the table or a column is missing, the lookup fails with a named error.
     found = [known.get(name) or KeyColumn(name=name, type_name="text") for name in columns]
     conditions = [
         condition
@@ -62,14 +62,14 @@ def missing_keys(
     values = [[key[index] for key in keys] for index in range(len(columns))]
     query = f"{path}; SELECT given.number FROM unnest({arrays}) {lookup}"
     missing = [row[0] - 1 for row in session.rows(query, values, table=table.name)]
-    session.rows(FLUSH_LOG)  # a crash of the server may bring a row back, and nothing else would
+    session.rows(FLUSH_LOG)  # a crash of the server may restore a deleted row, and no change would remove it
     return missing
 
 
 def _conditions(column: KeyColumn, text: str, *, as_text: bool) -> list[str]:
-    """Return what a row's column must meet to have the value of a text.
+    """Return the conditions under which a row's column has the value of a text.
 
-    The comparison is that of the index of the key, with the cast on the given side, so that the index serves.
+    The comparison is the same as in the index of the key, with the cast on the given text, so that the index is used.
     """
     present, given = f"present.{quote_identifier(column.name)}", f"{text}::{column.type_name}"
     collation = f" COLLATE {column.collation}" if column.collation else ""

@@ -19,10 +19,10 @@ _MEMBERS = """
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE p.pubname = %s
 """
-# `sent` are the tables under whose names there are changes. PostgreSQL 14 has neither column lists nor row filters;
-# without a list, `attnames` are all columns. Of a partition, and a table that it belongs to, only one has its changes:
-# that table with `publish_via_partition_root`, and the partition without it. Generated columns, which copies leave out,
-# are sent since PostgreSQL 18 if the publication or a list of columns says so.
+# `sent` are the tables under whose names changes are sent. PostgreSQL 14 has neither column lists nor row filters;
+# without a list, `attnames` are all columns. Changes of a partition are sent under one name only: the partitioned table
+# with `publish_via_partition_root`, and the partition without it. Generated columns, which copies leave out, are sent
+# since PostgreSQL 18 if the publication or a column list includes them.
 _PARTLY = """
     WITH sent AS (
         SELECT c.oid, to_jsonb(p) ->> 'rowfilter' IS NOT NULL OR EXISTS (
@@ -75,7 +75,7 @@ class PartlyPublished:
 
     Args:
         reason: the end of a sentence.
-        statement: after it the publication sends all of them.
+        statement: the statement that makes the publication send all rows and columns.
     """
 
     reason: str
@@ -84,14 +84,14 @@ class PartlyPublished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a slot and its publication send.
+    """The tables that a slot and its publication send.
 
     Args:
         has_slot: whether the slot exists.
-        tables: the members of the publication, each with what identifies its membership: a table that was taken out
-            and added again has another one. Empty if there is no publication.
+        tables: the members of the publication, each with the id of its membership: a table that was removed and added
+            again has another id. Empty if there is no publication.
         is_owned: whether the role may change the publication, or there is none.
-        partly: the tables of which it sends only some rows or columns under their names.
+        partly: the tables for which it sends only some rows or columns under their own names.
     """
 
     has_slot: bool
@@ -118,7 +118,7 @@ def read_membership(session: Session, slot: str, publication: str) -> Membership
 
 
 def read_partly(session: Session, publication: str) -> dict[TableName, PartlyPublished]:
-    """Return the tables of which a publication sends only some rows or columns under their names.
+    """Return the tables for which a publication sends only some rows or columns under their own names.
 
     Raises:
         SourceError: the database can't be read.
@@ -133,7 +133,7 @@ def read_partly(session: Session, publication: str) -> dict[TableName, PartlyPub
 
 
 def refuse_filtered(membership: Membership, publication: str, tables: Iterable[TableName]) -> None:
-    """Refuse tables of which the log has only some rows or columns.
+    """Refuse tables for which the log has only some rows or columns.
 
     Raises:
         SourceError: DATABASE_PUBLICATION_FILTERED.

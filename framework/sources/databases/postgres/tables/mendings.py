@@ -10,7 +10,7 @@ from framework.sources.databases.tables import SourceTable, TableName, quote_ide
 
 
 def mending_sql(mending: Mending, table: TableName, columns: Sequence[str]) -> str:
-    """Return the statement of a change."""
+    """Return the statement that makes a change."""
     names = [quote_identifier(name) for name in columns]
     match mending:
         case Mending.ADD_KEY:
@@ -27,5 +27,5 @@ def mending_sql(mending: Mending, table: TableName, columns: Sequence[str]) -> s
 
 
 def unstable_columns(table: SourceTable) -> tuple[str, ...]:
-    """Return the columns whose text is the name that an object has now."""
+    """Return the columns whose text is the present name of an object."""
     return tuple(column.name for column in table.columns if column.type_name in NAMED_OBJECT_TYPES)

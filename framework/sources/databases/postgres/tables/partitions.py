@@ -1,4 +1,4 @@
-"""Partitions of a table as the catalog has them; `lost_changes` compares them with those of the update before."""
+"""Partitions of a table in the catalog; `lost_changes` compares them with the partitions of the previous update."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from framework.sources.databases.tables import TableName
 Query = Callable[[str], Sequence[Sequence[Any]]]
 """Runs a query without arguments, and returns its rows."""
 
-# The rows of a partition came with the newest attachment between it and the table: an outer partition may bring it. The
-# entry of a system column (`tableoid`) has the transaction that created the partition, because nothing alters it.
+# The rows of a partition came with the newest attachment between it and the table, which may be that of an outer
+# partition. The entry of a system column (`tableoid`) has the transaction that created the partition: it never changes.
 _PARTITIONS = """
     SELECT c.oid::bigint, i.xmin::text, path.attached, path.command, format('%I.%I', n.nspname, c.relname), tree.isleaf,
            coalesce(pg_relation_filenode(c.oid), 0)::bigint, has_table_privilege(c.oid, 'SELECT'),
@@ -40,19 +40,19 @@ _IS_PARTITION = "SELECT EXISTS (SELECT FROM pg_partition_ancestors(%s::oid) AS r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition now, in the order of the query.
+    """A present partition; the fields are in the order of the query.
 
     Args:
-        oid: what identifies it.
+        oid: identifies it.
         linked: the transaction that made it a partition.
-        attached: the transaction that made it, or one that it is a part of, a partition of the table.
+        attached: the transaction that made it, or an outer partition that contains it, a partition of the table.
         command: the number of the command in that transaction.
         name: for SQL.
         is_leaf: whether it has rows of its own.
-        file: the number of their file.
-        is_readable: whether the role may read it by itself.
+        file: the number of the file of its rows.
+        is_readable: whether the role may read it directly.
         is_empty: whether its file has no block, so that it has no row.
-        is_created: whether the transaction that attached it has created it, too.
+        is_created: whether the transaction that attached it also created it.
     """
 
     oid: int
@@ -68,7 +68,7 @@ class Partition:
 
     @property
     def link(self) -> str:
-        """What changes when it is detached and attached again."""
+        """The id of its attachment, which changes when it is detached and attached again."""
         return f"{self.oid}:{self.linked}"
 
 
@@ -77,10 +77,10 @@ class Partitions:
     """The partitions of a table at one time.
 
     Args:
-        links: name by `oid:transaction`, of the partition and of what attached it.
+        links: name by `oid:transaction`: the oid of the partition and the transaction that attached it.
         files: the number of the file by the oid of each partition that has rows of its own.
         horizon: all transactions below it had ended.
-        empty: those that had no row, by oid.
+        empty: the oids of the partitions without rows.
     """
 
     links: dict[str, str]
@@ -90,7 +90,7 @@ class Partitions:
 
     @property
     def oldest(self) -> int:
-        """The low 32 bits of the horizon, which are all that the log has of a transaction."""
+        """The low 32 bits of the horizon; the log has only these bits of a transaction's id."""
         return int(self.horizon) % (1 << 32)
 
     def to_json(self) -> str:
@@ -138,9 +138,9 @@ def present_partitions(query: Query, relation: int) -> list[Partition]:
 
 
 def has_attached_rows(query: Query, table: TableName, partition: Partition) -> bool:
-    """Return whether a partition has rows that were in it when it was attached, by the same transaction included.
+    """Return whether a partition has rows from before its attachment, including rows of the attaching transaction.
 
-    One that is created as a partition has none, although the transaction of a row in it may have begun before.
+    A partition that is created as one has none, although the transaction of a row in it may have begun before.
     """
     same = f"t.xmin = '{int(partition.attached)}'::xid AND t.cmin::text::bigint < {partition.command}"
     older = is_older(f"'{int(partition.attached)}'::xid")
@@ -150,18 +150,18 @@ def has_attached_rows(query: Query, table: TableName, partition: Partition) -> b
 def is_older(transaction: str) -> str:
     """Return the condition that a row `t` is from before a transaction, both given in SQL.
 
-    PostgreSQL keeps the 32 bits of a transaction's id. The age of one that is more than 2^31 ids ago is negative; one
-    that is more than 2^32 ids ago can't be distinguished from a new one.
+    PostgreSQL keeps 32 bits of a transaction's id. The age of a transaction more than 2^31 ids ago is negative; a
+    transaction more than 2^32 ids ago can't be distinguished from a new one.
     """
     return f"(age({transaction}) < age(t.xmin) OR age(t.xmin) < 0)"
 
 
 def has_rows(query: Query, table: TableName, partition: Partition, condition: str) -> bool:
     """Return whether a partition has a row, called `t`, that meets a condition."""
-    # The range of addresses makes the server read the blocks in their order, also where it prefers an index.
+    # The range of addresses makes the server read the blocks in order, even if it would prefer an index.
     source, only = f"ONLY {partition.name}", "t.ctid >= '(0,0)'::tid"
     if not partition.is_readable:
-        # A role with rights on the partitioned table only reads through it, if possible no other partition.
+        # A role with rights only on the partitioned table reads through it; other partitions are pruned if possible.
         bounds = query(_CONSTRAINT.format(oid=partition.oid))[0][0]
         source, only = table.quoted, f"tableoid = {partition.oid} AND {bounds or 'true'}"
     return bool(query(f"SELECT EXISTS (SELECT FROM {source} AS t WHERE {only} AND {condition})")[0][0])

@@ -1,4 +1,4 @@
-"""What a plan of chunks depends on in PostgreSQL's catalog: storage and key of a table, and its size.
+"""The catalog facts that a plan of chunks depends on in PostgreSQL: storage, key and size of a table.
 
 One statement returns it as JSON, so that the planner (psycopg2) and the reader (ADBC) see the same values.
 """
@@ -22,11 +22,11 @@ class Leaf:
     """A table with rows of its own: the table itself, or a partition.
 
     Args:
-        rows: of the last ANALYZE or VACUUM; -1 if there was none.
+        rows: at the last ANALYZE or VACUUM; -1 if there was none.
         pages: at that time.
-        blocks: now.
-        size: bytes now, with values that are stored out of line.
-        heap: whether it is stored in blocks that row addresses number.
+        blocks: the present number of blocks.
+        size: the present size in bytes, including values that are stored out of line.
+        heap: whether it is stored in numbered blocks, as row addresses need.
     """
 
     rows: float
@@ -38,22 +38,22 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStorage:
-    """A table as it is stored now.
+    """The present storage of a table.
 
     Args:
         storage_id: changes when the database rewrites the table, or its set of partitions changes.
         partitioned: whether the rows are in partitions.
-        key: the key columns that were asked for, in their order; those that exist.
+        key: the requested key columns that exist, in their order.
         key_indexed: whether a unique index has exactly these columns in this order.
-        server_version: such as 160014.
+        server_version: for example 160014.
         block_size: bytes of a block.
-        leaves: () unless sizes were asked for.
+        leaves: () unless sizes were requested.
         relation: the oid of the table.
         horizon: all transactions below it have ended.
-        partitions: its partitions at all levels, as `Partition.link` has them.
-        types: name and type of each column, as `SourceColumn` has them; {} unless they were asked for.
-        numbers: name and number of each column; {} unless the types were asked for.
-        stamps: name and stamp of each column, as `ColumnIdentity` has it; {} unless the types were asked for.
+        partitions: its partitions at all levels, in the form of `Partition.link`.
+        types: name and type of each column, as in `SourceColumn`; {} unless they were requested.
+        numbers: name and number of each column; {} unless the types were requested.
+        stamps: name and stamp of each column, as in `ColumnIdentity`; {} unless the types were requested.
     """
 
     storage_id: str
@@ -87,7 +87,7 @@ class TableStorage:
 
     @property
     def estimated_rows(self) -> int | None:
-        """Rows by the density of the last ANALYZE and the size now; None if a part was never analysed."""
+        """Rows by the density of the last ANALYZE and the present size; None if a part was never analysed."""
         total = 0.0
         for leaf in self.leaves:
             if leaf.blocks == 0:
@@ -99,7 +99,7 @@ class TableStorage:
 
 
 def storage_sql(name: TableName, key: Sequence[str], *, sizes: bool = False, types: bool = False) -> str:
-    """Return the statement whose one value `parse_storage` reads.
+    """Return the statement whose single value `parse_storage` reads.
 
     Args:
         name: the table.

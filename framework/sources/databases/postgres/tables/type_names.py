@@ -1,4 +1,4 @@
-"""Names of column types in SQL, for the catalog and for the check of each chunk: both must see one type alike."""
+"""Names of column types in SQL, for the catalog and for the check of each chunk: both must name a type the same way."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ TYPE_NAME = """CASE t.typnamespace
                WHEN 'pg_catalog'::regnamespace THEN regexp_replace(format_type(t.oid, f.modifier), '^pg_catalog\\.', '')
                ELSE quote_ident(n.nspname) || '.' || quote_ident(t.typname)
            END || repeat('[]', f.dims)"""
-"""The name of the type of the column `a`, as `SourceColumn.type_name` has it."""
+"""The name of the type of the column `a`, in the form of `SourceColumn.type_name`."""
 
 FROM_RESOLVED = """FROM final AS f
     JOIN pg_attribute AS a ON a.attrelid = f.attrelid AND a.attnum = f.attnum
     JOIN pg_type AS t ON t.oid = f.type
     JOIN pg_namespace AS n ON n.oid = t.typnamespace"""
 
-# A domain is followed to its base type, an array to its elements. `dims` counts the arrays on the way.
+# A domain is resolved to its base type, an array to its element type. `dims` counts the resolved arrays.
 _RESOLVED = """resolved AS (
         SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier, 0 AS dims, 0 AS depth
         FROM pg_attribute AS a
@@ -36,6 +36,6 @@ def resolved_types(condition: str) -> str:
     """Return the common table expressions, for WITH RECURSIVE, that `FROM_RESOLVED` reads.
 
     Args:
-        condition: on `a`, a row of pg_attribute.
+        condition: a condition on `a`, a row of pg_attribute.
     """
     return _RESOLVED.replace(":condition", condition)

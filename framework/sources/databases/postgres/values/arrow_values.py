@@ -1,4 +1,4 @@
-"""Values of a snapshot as Arrow: functions from the array that ADBC reads to the array of the column's Arrow type.
+"""Values of a snapshot as Arrow: functions that convert the array that ADBC reads to the column's Arrow type.
 
 They work on whole arrays, and fail at the first value that the type can't hold.
 """
@@ -21,13 +21,13 @@ Conversion = Callable[[Any, pa.DataType, Failure], Any]
 _DAY_MICROS = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1
-# ADBC moves PostgreSQL's epoch, 2000-01-01, to 1970-01-01 without a check for the values that mean infinity.
+# ADBC shifts PostgreSQL's epoch, 2000-01-01, to 1970-01-01 without checking for the values that mean infinity.
 _EPOCH_DAYS = 10_957
 _DATE_LENGTH = 10
 
 
 def keep(array: Any, kind: pa.DataType, _: Failure) -> Any:
-    """Return an array that has the type already, or one that represents the same values."""
+    """Return the array unchanged, because it already has the type or represents the same values."""
     return array if array.type == kind else array.cast(kind)
 
 
@@ -65,7 +65,7 @@ def binary_from_text(array: Any, kind: pa.DataType, _: Failure) -> Any:
 
 
 def dates_from_text(array: Any, kind: pa.DataType, fail: Failure) -> Any:
-    """Convert dates; one of the years 1 to 9999 has ten characters."""
+    """Convert dates; a date in the years 1 to 9999 has ten characters."""
     for text in array.to_pylist():
         if text is not None and len(text) != _DATE_LENGTH:
             fail(text)
@@ -73,7 +73,7 @@ def dates_from_text(array: Any, kind: pa.DataType, fail: Failure) -> Any:
 
 
 def timestamps_from_text(array: Any, kind: pa.TimestampType, fail: Failure) -> Any:
-    """Convert timestamps; those with a zone are printed in UTC."""
+    """Convert timestamps; timestamps with a zone are printed in UTC."""
     for text in array.to_pylist():
         if text is not None and not is_in_range(text):
             fail(text)

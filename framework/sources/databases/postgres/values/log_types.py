@@ -1,4 +1,4 @@
-"""Encoders of the values in the log, by the type that a relation message names by its oid."""
+"""Encoders of the values in the log, by the oid of the type in the relation message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.sources.databases.postgres.session import Session
 from framework.sources.databases.postgres.values.types import column_type
 from framework.sources.databases.tables import SourceColumn, TableName
 
-# A domain is followed to its base type, an array to its elements, as in `catalog`.
+# A domain is resolved to its base type, an array to its element type, as in `catalog`.
 _TYPE_NAME = """
     WITH RECURSIVE resolved AS (
         SELECT %s::bigint::oid AS type, %s::int AS modifier, 0 AS dims, 0 AS depth
@@ -51,7 +51,7 @@ class LogTypes:
         self._names: dict[tuple[int, int], str] = {}
 
     def __call__(self, table: TableName, column: RelationColumn) -> Fragment:
-        """Return the encoder of a column; a type that was dropped since is text, as any unknown type."""
+        """Return the encoder of a column; a type that was dropped since is encoded as text, like any unknown type."""
         key = (column.type_oid, column.type_modifier)
         if key not in self._names:
             found = self._session().rows(_TYPE_NAME, key)

@@ -17,4 +17,4 @@ NAMED_OBJECT_TYPES = frozenset(
         "regtype",
     }
 )
-"""Types whose text is the name that an object has now, or the number of one that is gone."""
+"""Types whose text is the present name of an object, or the number of a dropped object."""

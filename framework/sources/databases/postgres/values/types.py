@@ -1,7 +1,7 @@
 """Types of PostgreSQL as types of Spark and Arrow, and the conversions of their values.
 
 A value reaches the target by a snapshot (SQL expression, then Arrow) or by the log (text, then JSON); both give exactly
-the same value. `MAPPINGS` is the table; the documentation is made of it.
+the same value. `MAPPINGS` is the table of types; the documentation is generated from it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TypeMapping:
         convert: converts the array that ADBC reads.
         convert_text: converts an array of the texts of values, for elements of arrays.
         fragment: makes the function from a text to JSON.
-        note: what the documentation says about it.
+        note: the note in the documentation.
     """
 
     postgres: tuple[str, ...]
@@ -194,7 +194,7 @@ class ColumnType:
         name: name of the column.
         spark_type: the Spark type, as DDL.
         arrow_type: the Arrow type that represents it.
-        json_fragment: makes a fragment of JSON of PostgreSQL's text of a value that is not NULL; raises SourceError.
+        json_fragment: makes a fragment of JSON from PostgreSQL's text of a value other than NULL; raises SourceError.
         reading: how a query selects the column.
     """
 
@@ -216,7 +216,7 @@ class ColumnType:
         return self.reading.value.replace("{0}", quoted_column)
 
     def from_arrow(self, array: Any) -> Any:
-        """Return an array that ADBC read, or a chunked one, as one of `arrow_type`.
+        """Convert an array that ADBC read, plain or chunked, to `arrow_type`.
 
         Raises:
             SourceError: DATABASE_VALUE_NOT_REPRESENTABLE.
@@ -273,7 +273,7 @@ def column_types(table: SourceTable, text_columns: Collection[str] = ()) -> tupl
 
 
 def check_text_columns(table: SourceTable, text_columns: Collection[str]) -> None:
-    """Check that a table has all columns that are to be read as text.
+    """Check that a table has all columns that the options list as text columns.
 
     Raises:
         UserError: DATABASE_TEXT_COLUMN_UNKNOWN.
@@ -289,14 +289,14 @@ def check_text_columns(table: SourceTable, text_columns: Collection[str]) -> Non
 def spark_schema(table: SourceTable, text_columns: Collection[str] = ()) -> str:
     """Return the columns of a table as DDL for Spark, with names in backticks.
 
-    Keys are not declared NOT NULL: Spark takes every column of a stream as nullable.
+    Keys are not declared NOT NULL, because Spark treats every column of a stream as nullable.
     """
     types = column_types(table, text_columns)
     return ", ".join(f"`{each.name.replace('`', '``')}` {each.spark_type}" for each in types)
 
 
 def _resolve(type_name: str) -> tuple[TypeMapping, str, pa.DataType]:
-    """Return the line of the table, the Spark type and the Arrow type of a type that is not an array."""
+    """Return the mapping, the Spark type and the Arrow type of a type that is not an array."""
     bare = _MODIFIER.sub("", type_name)
     if bare == "numeric":
         digits = _decimal_digits(type_name)
