@@ -88,7 +88,9 @@ spark.conf.set("spark.sql.catalog.broken", "no.such.Catalog")
 name = {"catalog": "broken", "schema": "other", "table": "old"}
 marks = Path(root, "second", "prunes")
 marks.mkdir()
-(marks / "broken.other.old.json").write_text(json.dumps({"dataset": name, "path": root + "/second/tables/old"}))
+second = root + "/second"
+mark = {"format": 1, "dataset": name, "path": second + "/tables/old", "table_id": None, "storage": second}
+(marks / "broken.other.old.json").write_text(json.dumps(mark))
 
 gone = other(nothing)
 found = [(each.condition, [way.text for way in each.ways]) for each in gone.doctor.examine().findings]
