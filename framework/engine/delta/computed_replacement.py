@@ -6,14 +6,13 @@ computes them; the values of identity columns start over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from framework.engine.delta.fed_replacement import has_feed
-from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
+from framework.engine.delta.fed_replacement import commit_replacement, has_feed
+from framework.engine.delta.table_overwrite import ALL_PARTITIONS
 from framework.engine.delta.table_replacement import TableDefinition
-from framework.engine.delta.table_version import DELTA, TableVersion, can_open
-from framework.engine.jvm.java import java_class, scala_map
+from framework.engine.delta.table_version import TableVersion, can_open
 from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
@@ -46,31 +45,8 @@ def replace_and_compute(
         writer.options(**ALL_PARTITIONS).save(str(table.path))
         return
     with active_session(rows.sparkSession):  # Delta reads settings from the thread's session
-        _commit(TableVersion(rows.sparkSession, table), rows, columns, definition, user_metadata)
-
-
-def _commit(
-    version: TableVersion, rows: DataFrame, columns: StructType, definition: TableDefinition, user_metadata: str
-) -> None:
-    transaction, stored = version.transaction, version.snapshot.metadata()
-    some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
-    partitions = version.sequence(*definition.partition_columns)
-    table_id = stored.id() if has_feed(definition.properties) else str(uuid4())
-    metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
-        table_id,
-        None,
-        definition.comment or None,
-        stored.format(),
-        columns.json(),
-        partitions,
-        scala_map(definition.properties),
-        stored.createdTime(),
-    )
-    transaction.updateMetadataForNewTableInReplace(metadata)
-    kept = version.sequence(*clustering(version))
-    written = version.write(rows, mode="Overwrite", options=ALL_PARTITIONS, partitions=partitions)
-    managed, or_create, as_select = False, True, True
-    operation = java_class(f"{DELTA}.DeltaOperations$ReplaceTable")(
-        transaction.metadata(), managed, or_create, as_select, some(user_metadata), none, none, none, none, none, none
-    )
-    version.commit(written.prependedAll(kept), operation)
+        version = TableVersion(rows.sparkSession, table)
+        table_id = version.table_id if has_feed(definition.properties) else str(uuid4())
+        commit_replacement(
+            version, rows, definition, table_id=table_id, columns=columns.json(), user_metadata=user_metadata
+        )

@@ -54,20 +54,44 @@ def replace_fed_rows(table: TableAddress, rows: DataFrame, definition: TableDefi
         properties = stored.configuration()
         if not has_feed({str(key): str(properties.apply(key)) for key in each(properties.keys())}):
             return False
-        _commit(version, rows, definition, user_metadata)
+        columns = str(rows._jdf.schema().asNullable().json())
+        commit_replacement(
+            version, rows, definition, table_id=version.table_id, columns=columns, user_metadata=user_metadata
+        )
     return True
 
 
-def _commit(version: TableVersion, rows: DataFrame, definition: TableDefinition, user_metadata: str) -> None:
+def commit_replacement(
+    version: TableVersion,
+    rows: DataFrame,
+    definition: TableDefinition,
+    *,
+    table_id: str,
+    columns: str,
+    user_metadata: str,
+) -> None:
+    """Commit new rows, columns and definition of a table as `createOrReplace` does, with a given table id.
+
+    Args:
+        version: the version of the table that is replaced.
+        rows: the new rows.
+        definition: the new definition.
+        table_id: the id of the table after the commit.
+        columns: all columns as JSON; Delta computes those of them that the rows lack.
+        user_metadata: recorded in the commit.
+
+    Raises:
+        pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
+    """
     transaction, stored = version.transaction, version.snapshot.metadata()
     some, none = java_class("scala.Option").apply, java_class("scala.Option").empty()
     partitions = version.sequence(*definition.partition_columns)
     metadata: Any = java_class(f"{DELTA}.actions.Metadata")(
-        stored.id(),
+        table_id,
         None,
         definition.comment or None,
         stored.format(),
-        rows._jdf.schema().asNullable().json(),
+        columns,
         partitions,
         scala_map(definition.properties),
         stored.createdTime(),
