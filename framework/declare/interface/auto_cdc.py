@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from framework.declare.interface.auto_cdc_arguments import CdcArguments, ColumnList, HistoryArguments, read_cdc
 from framework.declare.interface.call import Call, declaration
-from framework.declare.interface.flows import full_flow_name, register_query_flow
+from framework.declare.interface.flows import query_flow
 from framework.declare.interface.queries import QueryDecorator
-from framework.declare.registry import QueryFunction, active_registry
-from framework.declare.specs import AutoCdcSpec, FlowSpec
+from framework.declare.registry import active_registry
+from framework.declare.specs import FlowSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -81,7 +81,7 @@ def auto_cdc_flow(
     """
     call = Call.of("auto_cdc_flow", flow=name or f"into {target}")
     cdc = read_cdc(call, keys, sequence_by, arguments)
-    return _query_flow(call, target, cdc, name=name, once=once, spark_conf=spark_conf, comment=comment)
+    return query_flow(call, target, cdc, name=name, once=once, spark_conf=spark_conf, comment=comment)
 
 
 @declaration
@@ -114,33 +114,4 @@ def snapshot_flow(
     """
     call = Call.of("snapshot_flow", flow=name or f"into {target}")
     cdc = read_cdc(call, keys, sequence_by, arguments)
-    return _query_flow(call, target, cdc, name=name, once=True, spark_conf=spark_conf, comment=comment)
-
-
-def _query_flow(
-    call: Call, target: str, cdc: AutoCdcSpec, *, name: str | None, once: object, spark_conf: object, comment: object
-) -> QueryDecorator:
-    """Return the decorator that registers an AUTO CDC flow with the decorated function as its source."""
-    into = call.qualified("target", target)
-    call.optional_text("name", name)
-    is_once = call.flag("once", once)
-    settings = call.pairs("spark_conf", spark_conf)
-    description = call.comment(comment)
-
-    def decorate(function: QueryFunction) -> QueryFunction:
-        full_name = full_flow_name(call, function, name)
-        return register_query_flow(
-            call,
-            function,
-            FlowSpec(
-                name=full_name,
-                target=into,
-                location=call.location,
-                once=is_once,
-                spark_conf=settings,
-                comment=description,
-                cdc=cdc,
-            ),
-        )
-
-    return decorate
+    return query_flow(call, target, cdc, name=name, once=True, spark_conf=spark_conf, comment=comment)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from framework.declare.interface.call import Call, declaration
 from framework.declare.interface.queries import QueryDecorator, check_query, declared_of, default_name
 from framework.declare.registry import QueryFunction, active_registry
-from framework.declare.specs import FlowSpec
+from framework.declare.specs import AutoCdcSpec, FlowSpec
 from framework.foundation.names import QualifiedName
 
 
@@ -33,6 +33,20 @@ def append_flow(
         UserError: INVALID_ARGUMENT.* for an invalid argument.
     """
     call = Call.of("append_flow")
+    return query_flow(call, target, None, name=name, once=once, spark_conf=spark_conf, comment=comment)
+
+
+def query_flow(
+    call: Call,
+    target: str,
+    cdc: AutoCdcSpec | None,
+    *,
+    name: str | None,
+    once: object,
+    spark_conf: object,
+    comment: object,
+) -> QueryDecorator:
+    """Return the decorator that registers a flow with the decorated function's rows; without `cdc` it appends them."""
     into = call.qualified("target", target)
     call.optional_text("name", name)
     is_once = call.flag("once", once)
@@ -50,6 +64,7 @@ def append_flow(
                 once=is_once,
                 spark_conf=settings,
                 comment=description,
+                cdc=cdc,
             ),
         )
 
