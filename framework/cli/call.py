@@ -130,11 +130,10 @@ def mention_session() -> None:
 def is_first_mention() -> bool:
     """Return whether this user has never seen the hint about sessions, and record that it is shown now."""
     from framework.foundation.files.private_files import make_private_folder
-    from framework.session.jars import cache_folder
 
     try:
-        make_private_folder(cache_folder())
-        (cache_folder() / "session-mentioned").touch(exist_ok=False)
+        make_private_folder(_cache_folder())
+        (_cache_folder() / "session-mentioned").touch(exist_ok=False)
     except OSError:
         return False
     return True

@@ -40,7 +40,6 @@ def update_lock(
     *,
     clock: Clock | None = None,
     on_lost: Callable[[], None] | None = None,
-    terms: LeaseTerms | None = None,
 ) -> Iterator[None]:
     """Hold the pipeline's lock during the block.
 
@@ -52,7 +51,6 @@ def update_lock(
         update_id: the update that acquires the lock; the error of a concurrent update shows it.
         clock: the source of the holder's `since`.
         on_lost: called from another thread when a lease is lost, so that the update stops.
-        terms: the times of a lease.
 
     Raises:
         OperationError: UPDATE_ALREADY_RUNNING with its holder; STORED_FORMAT_UNKNOWN if the last holder was of another
@@ -72,7 +70,7 @@ def update_lock(
         with _locked_file(storage, holder, now):
             yield
         return
-    lease = Lease(storage, storage.path(LEASE_FOLDER), terms or LeaseTerms(), on_lost)
+    lease = Lease(storage, storage.path(LEASE_FOLDER), LeaseTerms(), on_lost)
     other = lease.acquire(asdict(holder))
     if other is not None:
         remedy = f"If its process is no longer running, run again in {lease.terms.lasts_seconds:.0f} seconds."
