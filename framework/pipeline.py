@@ -48,6 +48,8 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
+from framework.sandbox.isolation import Isolation
+from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -386,6 +388,17 @@ class Pipeline:
     def quarantine(self) -> Quarantine:
         """The rows that flows could not write, with `list()`, `rows()`, `replay()` and `drop()`."""
         return Quarantine(store=self._store, graph=lambda: self.graph)
+
+    def sandbox(self, folder: str | Path | None = None) -> Sandbox:
+        """Return a sandbox: the pipeline with a storage of its own and given inputs, for tests and notebooks.
+
+        Args:
+            folder: the folder of its storage and inputs; None for a temporary one, which closing the sandbox removes.
+        """
+        return Sandbox(self._isolated, folder)
+
+    def _isolated(self, isolation: Isolation) -> Pipeline:
+        raise NotImplementedError
 
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
