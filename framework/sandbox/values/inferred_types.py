@@ -94,11 +94,11 @@ def inferred_type(values: Iterable[object]) -> DataType:
         NoCommonTypeError: two values of Python have no common type.
     """
     found: DataType = NullType()
-    all_cells = True
+    is_text = True
     for value in values:
         if value is not None:
-            all_cells = all_cells and isinstance(value, TextCell)
-            found = _common(found, _type_of(of_python(value)), is_text=all_cells)
+            is_text = is_text and isinstance(value, str)
+            found = _common(found, _type_of(of_python(value)), is_text=is_text)
     return _finished(found)
 
 

@@ -73,7 +73,7 @@ def _double(value: Any, _: Any) -> float:
 def _float(value: object, data_type: Any) -> float:
     found = _double(value, data_type)
     try:
-        return float(struct.unpack("f", struct.pack("f", found))[0])
+        return float(struct.unpack("<f", struct.pack("<f", found))[0])
     except OverflowError:
         raise MisfitError(value, "it is out of the range of a float.") from None
 
