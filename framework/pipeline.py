@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from framework.declare.modules.loader import Module, check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
-from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetSpec, IngestedGateway
 from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
@@ -181,9 +182,9 @@ class Pipeline:
         return self._graph
 
     @property
-    def ingestions(self) -> tuple[IngestionSpec, ...]:
-        """The ingestions of the pipeline as declared; modules are loaded at the first use."""
-        return tuple(self._definitions.registry.ingestions)
+    def registry(self) -> Registry:
+        """The declarations of the pipeline's modules; they are loaded at the first use."""
+        return self._definitions.registry
 
     @property
     def gateways(self) -> tuple[IngestedGateway, ...]:

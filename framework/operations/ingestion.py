@@ -38,9 +38,10 @@ def check_databases(pipeline: PipelinePort) -> tuple[Preflight, ...]:
     Raises:
         UserError: INGESTION_NONE.
     """
-    if not pipeline.ingestions:
+    declared = pipeline.registry.ingestions
+    if not declared:
         raise UserError("INGESTION_NONE")
-    return tuple(check_ingestions(pipeline.ingestions, Path(pipeline.spec.root or ".")))
+    return tuple(check_ingestions(declared, Path(pipeline.spec.root or ".")))
 
 
 class GatewayOperator:

@@ -16,7 +16,8 @@ from framework.recovery.request import ComparisonOptions
 if TYPE_CHECKING:
     from framework.checkpoints.rewinds import StoredRewind
     from framework.declare.pipeline_spec import PipelineSpec
-    from framework.declare.specs import IngestedGateway, IngestionSpec
+    from framework.declare.registry import Registry
+    from framework.declare.specs import IngestedGateway
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
@@ -132,8 +133,8 @@ class PipelinePort(Protocol):
         ...
 
     @property
-    def ingestions(self) -> tuple[IngestionSpec, ...]:
-        """The declared ingestions."""
+    def registry(self) -> Registry:
+        """The declarations of the modules."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 
 from framework.declare.inputs import GivenInputs
 from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.registry import Registry
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import Storage
@@ -60,6 +61,11 @@ class IsolatedPipeline(Protocol):
     @property
     def graph(self) -> DataflowGraph:
         """The resolved graph of the last plan or update."""
+        ...
+
+    @property
+    def registry(self) -> Registry:
+        """The declarations of the pipeline's modules."""
         ...
 
     @property

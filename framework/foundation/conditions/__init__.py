@@ -27,6 +27,7 @@ from framework.foundation.conditions import (
     run,
     session,
     storage,
+    testing,
     workspace,
 )
 from framework.foundation.conditions.entry import Condition
@@ -52,6 +53,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
+    **testing.CONDITIONS,
 }
 
 
