@@ -118,7 +118,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
     if folder:
         from framework.testing.observed import write_observed
 
-        write_observed(folder, request.node, sandbox)
+        write_observed(folder, sandbox)
     sandbox.close()
 
 

@@ -12,7 +12,7 @@ from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
-YAML = YamlFormat(node=YamlNode, unreadable="TEST_FILE_UNREADABLE", invalid="TEST_FILE_INVALIDYAML", at_keys=True)
+YAML = YamlFormat(node=YamlNode, unreadable="TEST_FILE_UNREADABLE", invalid="TEST_FILE_INVALID_YAML", at_keys=True)
 
 
 class TestFileErrors(UserErrors):
@@ -133,7 +133,7 @@ def read_test_file(path: Path) -> YamlTestFile:
     """Read the tests of a file.
 
     Raises:
-        UserError: TEST_FILE_UNREADABLE, TEST_FILE_INVALIDYAML.
+        UserError: TEST_FILE_UNREADABLE, TEST_FILE_INVALID_YAML.
         TestFileErrors: unknown and missing keys, and invalid values, each with its line.
     """
     reader = _Reader(path)

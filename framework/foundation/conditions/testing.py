@@ -26,4 +26,13 @@ CONDITIONS: dict[str, Condition] = {
     "TEST_FILE_MODEL_AMBIGUOUS": Condition(
         "{model} declares several datasets: {datasets}.", "Name one of them as `callable`, or as `model`."
     ),
+    "PYTEST_NOT_INSTALLED": Condition(
+        "`sluice test` runs the tests with {package}, which is not installed in this environment.",
+        "Install it: pip install 'sluice-spark[test]'",
+    ),
+    "TESTS_NOT_FOUND": Condition(
+        "pytest found no test in {where}.",
+        "Correct the paths and the options. Tests are functions `test_...` in files `test_*.py`, and files "
+        "`*.unit_tests.yml`; docs/testing.md begins with the first one.",
+    ),
 }

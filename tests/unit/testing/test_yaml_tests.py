@@ -60,7 +60,7 @@ class FakeSandbox:
         def call(*values: Any, **named: Any) -> None:
             self.calls.append((name, *values, {key: value for key, value in named.items() if value}))
             if name == self.failing:
-                raise AssertionError("the rows differ")
+                pytest.fail("the rows differ")
 
         return call
 
@@ -250,6 +250,6 @@ def test_what_fails_has_its_line_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "a.unit_tests.yml"
     file.write_text("tests:\n  - model: a\n    expect:\n      - rows: []\n      - {table: b, rows: []}\n", "utf-8")
     (test,) = read_test_file(file).tests
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(pytest.fail.Exception) as caught:
         run_test(test, sandbox(tmp_path, failing="expect"))  # type: ignore[arg-type]
     assert caught.value.__notes__ == [f"{file}:4:9: expect"]
