@@ -71,8 +71,7 @@ def run_tests(request: TestRequest) -> TestRun:
         code = _exit_code([sys.executable, "-m", "pytest", *_options(request, folder), *request.arguments])
         records = [*_records(Path(folder))]
     if code == _NOTHING_FOUND:
-        where = " ".join(request.arguments) or str(Path.cwd())
-        raise UserError("TESTS_NOT_FOUND", where=where)
+        raise UserError("TESTS_NOT_FOUND", selection="".join(f" {each}" for each in request.arguments))
     outcomes = tuple(TestOutcome(**each["outcome"]) for each in records if "outcome" in each)
     is_invalid = code == _TESTS_FAILED and any(each.is_definition for each in outcomes)
     return TestRun(

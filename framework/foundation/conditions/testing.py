@@ -31,7 +31,7 @@ CONDITIONS: dict[str, Condition] = {
         "Install it: pip install 'sluice-spark[test]'",
     ),
     "TESTS_NOT_FOUND": Condition(
-        "pytest found no test in {where}.",
+        "`pytest{selection}` found no test.",
         "Correct the paths and the options. Tests are functions `test_...` in files `test_*.py`, and files "
         "`*.unit_tests.yml`; docs/testing.md begins with the first one.",
     ),
