@@ -25,6 +25,7 @@ from framework.foundation.conditions import (
     recovery,
     rewind,
     run,
+    sandbox,
     session,
     storage,
     testing,
@@ -54,6 +55,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
     **testing.CONDITIONS,
+    **sandbox.CONDITIONS,
 }
 
 

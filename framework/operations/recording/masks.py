@@ -10,10 +10,11 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-_PERSONAL = frozenset(
-    "address birth birthday birthdate card dob email fax firstname forename iban ip lastname mail mobile passport password "
-    "phone phonenumber postcode secret ssn street surname telephone token username zipcode".split()
-)
+_PERSONAL = {
+    "address", "birth", "birthday", "birthdate", "card", "dob", "email", "fax", "firstname", "forename", "iban", "ip",
+    "lastname", "mail", "mobile", "passport", "password", "phone", "phonenumber", "postcode", "secret", "ssn", "street",
+    "surname", "telephone", "token", "username", "zipcode",
+}  # fmt: skip
 _PERSONAL_PAIRS = ("first_name", "last_name", "full_name", "given_name", "family_name", "maiden_name", "user_name")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DAYS = 365
