@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from framework.declare.modules.loader import Module, check_libraries
 from framework.declare.pipeline_spec import PipelineSpec, default_storage, load_spec
-from framework.declare.registry import Registry
-from framework.declare.specs import DatasetSpec, IngestedGateway
+from framework.declare.specs import DatasetSpec, IngestedGateway, IngestionSpec
 from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
@@ -49,7 +48,6 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
-from framework.sandbox.isolation import Isolation
 from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -182,9 +180,9 @@ class Pipeline:
         return self._graph
 
     @property
-    def registry(self) -> Registry:
-        """The declarations of the pipeline's modules; they are loaded at the first use."""
-        return self._definitions.registry
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """The ingestions of the pipeline as declared; modules are loaded at the first use."""
+        return tuple(self._definitions.registry.ingestions)
 
     @property
     def gateways(self) -> tuple[IngestedGateway, ...]:
@@ -396,10 +394,7 @@ class Pipeline:
         Args:
             folder: the folder of its storage and inputs; None for a temporary one, which closing the sandbox removes.
         """
-        return Sandbox(self._isolated, folder)
-
-    def _isolated(self, isolation: Isolation) -> Pipeline:
-        raise NotImplementedError
+        return Sandbox(self._spec, self._modules, self._session, folder)
 
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""

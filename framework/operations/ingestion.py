@@ -38,10 +38,9 @@ def check_databases(pipeline: PipelinePort) -> tuple[Preflight, ...]:
     Raises:
         UserError: INGESTION_NONE.
     """
-    declared = pipeline.registry.ingestions
-    if not declared:
+    if not pipeline.ingestions:
         raise UserError("INGESTION_NONE")
-    return tuple(check_ingestions(declared, Path(pipeline.spec.root or ".")))
+    return tuple(check_ingestions(pipeline.ingestions, Path(pipeline.spec.root or ".")))
 
 
 class GatewayOperator:

@@ -16,8 +16,7 @@ from framework.recovery.request import ComparisonOptions
 if TYPE_CHECKING:
     from framework.checkpoints.rewinds import StoredRewind
     from framework.declare.pipeline_spec import PipelineSpec
-    from framework.declare.registry import Registry
-    from framework.declare.specs import IngestedGateway
+    from framework.declare.specs import IngestedGateway, IngestionSpec
     from framework.graph.graph import DataflowGraph
     from framework.plan.steps import Plan
     from framework.recovery.comparison import Comparison
@@ -133,8 +132,8 @@ class PipelinePort(Protocol):
         ...
 
     @property
-    def registry(self) -> Registry:
-        """The declarations of the modules."""
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """The declared ingestions."""
         ...
 
     @property

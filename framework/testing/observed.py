@@ -55,7 +55,7 @@ def observed_parts(sandbox: Sandbox) -> Iterator[TestedPart]:
     Raises:
         GraphErrors: the modules are invalid.
     """
-    registry, name = sandbox.pipeline.registry, sandbox.pipeline.spec.name
+    registry, name = sandbox.pipeline.definitions.registry, sandbox.pipeline.spec.name
     ran, failed = _updated(sandbox)
     names = [str(each.name) for each in registry.datasets]
     compared = {meant for text in sandbox.compared for meant in meant_names(text, names)}

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from framework.declare.pipeline_spec import PipelineSpec
     from framework.pipeline import Pipeline
 
-MASTER = "local[2]"
 MARKER = "sluice_spec"
 
 
@@ -29,20 +28,20 @@ class RunSession:
     """
 
     def __init__(self, master: str | None) -> None:
-        self._master = master or MASTER
+        self._master = master
         self._started: SparkSession | None = None
 
     def of(self, spec: PipelineSpec) -> SparkSession:
         """Return the session; packages of formats that the first pipeline names are loaded at its start."""
         from framework.run.pipeline_session import named_formats
-        from framework.sandbox.session_settings import SESSION_SETTINGS
+        from framework.sandbox.test_session import JVM, MASTER
         from framework.session.spark_session import start_session
 
         if self._started is None:
             self._started = start_session(
                 app_name="sluice tests",
-                master=self._master,
-                spark_conf={**SESSION_SETTINGS, **dict(spec.spark_conf)},
+                master=self._master or MASTER,
+                spark_conf={**JVM, **dict(spec.spark_conf)},
                 formats=named_formats(spec),
             )
         return self._started

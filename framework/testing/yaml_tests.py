@@ -157,7 +157,7 @@ def model_of(test: YamlTest, sandbox: Sandbox) -> str | None:
     if test.model is None or not test.model.endswith(_FILES):
         return test.callable if test.model is None else substituted(test.model, sandbox)
     file = Path(test.location.file).parent / substituted(test.model, sandbox)
-    declared = sandbox.pipeline.registry.datasets
+    declared = sandbox.pipeline.definitions.registry.datasets
     names = [
         str(each.name) for each in declared if each.location and Path(each.location.file).resolve() == file.resolve()
     ]

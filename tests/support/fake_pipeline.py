@@ -9,12 +9,12 @@ from typing import Any, Unpack
 
 from framework.checkpoints.rewinds import StoredRewind
 from framework.declare.pipeline_spec import PipelineSpec
-from framework.declare.registry import Registry
 from framework.declare.specs import (
     DatasetKind,
     DatasetSpec,
     FlowSpec,
     IngestedGateway,
+    IngestionSpec,
     ViolationAction,
 )
 from framework.foundation.errors import OperationError, SluiceError
@@ -216,9 +216,9 @@ class FakePipeline:
         return PipelineSpec(name=self.name, storage=self.storage.root)
 
     @property
-    def registry(self) -> Registry:
-        """No declarations."""
-        return Registry(catalog="main", schema="default")
+    def ingestions(self) -> tuple[IngestionSpec, ...]:
+        """None."""
+        return ()
 
     @property
     def gateways(self) -> tuple[IngestedGateway, ...]:

@@ -41,6 +41,11 @@ class FakePipeline:
     registry: Registry
     spec: PipelineSpec
 
+    @property
+    def definitions(self) -> FakePipeline:
+        """The holder of the declarations."""
+        return self
+
 
 @dataclass
 class FakeSandbox:
