@@ -28,6 +28,7 @@ from framework.foundation.conditions import (
     sandbox,
     session,
     storage,
+    testing,
     workspace,
 )
 from framework.foundation.conditions.entry import Condition
@@ -53,6 +54,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
+    **testing.CONDITIONS,
     **sandbox.CONDITIONS,
 }
 
