@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,9 @@ class Inputs:
 
     Args:
         folder: the folder for files and tables.
+
+    Attributes:
+        tables: the folders of Delta tables that the test has written itself, by name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,6 +48,7 @@ class Inputs:
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
         self.schemas: dict[str, StructType] = {}
+        self.tables: Mapping[QualifiedName, str] = {}
 
     def give(self, source: str, batch: Batch | None, *, now: float) -> None:
         """Give an input from the start.
@@ -111,7 +115,7 @@ class Inputs:
             name = None if each.real else _dataset_of(each.written, datasets, full)
             each.dataset = None if name is None else name_of_table(name)
             found |= set() if name is None else {name}
-        return frozenset(found)
+        return frozenset(found) | {name for name in datasets if name in self.tables}
 
     def is_real(self, source: str) -> bool:
         """Whether the test lets a real input through, by the name that it wrote."""
@@ -191,6 +195,8 @@ class Inputs:
         """
         del text
         self._spark = spark
+        if name in self.tables:
+            return self.tables[name]
         found = self._taken(name_of_table(name), caller_location())
         if found is None:
             raise next(reversed(self._missing.values()))

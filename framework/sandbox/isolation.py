@@ -123,12 +123,15 @@ class IsolatedPipeline:
         """Return the errors of flows that certainly can't continue."""
         return foretold(self.graph, StateReader(graph=self.graph, store=self.store).read())
 
-    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName]) -> Update:
+    def prepared(
+        self, request: UpdateRequest, only: Collection[QualifiedName], *, with_inputs: bool = True
+    ) -> Update:
         """Return an update of some datasets and of all that they read.
 
         Args:
             request: the request; `refresh` is replaced by these datasets.
             only: the datasets; () for all.
+            with_inputs: whether the datasets that they read are updated, too, and not read as they are.
 
         Raises:
             GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
@@ -145,7 +148,8 @@ class IsolatedPipeline:
             return definitions.resolve(self.store, request, only or None)
 
         self._graph = self._resolved(resolve)
-        request = definitions.configured(replace(request, refresh=tuple(each.name for each in self._graph.datasets)))
+        selected = only if only and not with_inputs else [each.name for each in self._graph.datasets]
+        request = definitions.configured(replace(request, refresh=tuple(selected)))
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self.store, request=request,
             settings=UpdateSettings.of(definitions.spec), clock=self._clock, stop=StopSignal(), resolve=resolve,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Catalog, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -18,16 +18,20 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from framework.declare.session.patches import Patch, Patches
 from framework.engine.sessions.session import cloned_as, set_setting
-from framework.testing.redirected_tables import OutputOf, RedirectedTables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from framework.record.log import EVENTS_FOLDER
+from framework.sandbox.sandbox import Sandbox
+from framework.testing.redirected_tables import RedirectedTables
 
 
 class RedirectedSession(SparkSession):
     """A session of the pipeline's JVM for the code of one test."""
 
+    sandbox: Sandbox
     tables: RedirectedTables
+
+    def event_log(self) -> str:
+        """Return the name of the table with the events of all updates so far."""
+        return self.tables.events(self.sandbox.pipeline.storage.path(EVENTS_FOLDER))
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
         """Run a statement over the tables of the test."""
@@ -125,29 +129,21 @@ _WRITERS = Patches(
 
 
 @contextmanager
-def redirected_session(
-    spark: SparkSession,
-    folder: Path,
-    *,
-    catalog: str,
-    schema: str,
-    output_of: OutputOf,
-    configuration: Mapping[str, str],
-) -> Iterator[RedirectedSession]:
-    """Yield a session for a test; its tables are removed from the catalog at the end of the block.
+def redirected_session(sandbox: Sandbox, folder: Path) -> Iterator[RedirectedSession]:
+    """Yield a session for a test of a pipeline; its tables leave the catalog at the end of the block.
 
     Args:
-        spark: the session of the pipeline.
-        folder: the folder of the test's tables.
-        catalog: the catalog of names without one.
-        schema: the schema of names without one.
-        output_of: finds the tables of the pipeline.
-        configuration: entries that the test reads with `spark.conf.get`.
+        sandbox: the sandbox of the pipeline.
+        folder: the folder for the tables of the test.
     """
-    session = cloned_as(RedirectedSession, spark)
-    for key, value in {"spark.sql.sources.default": "delta", **configuration}.items():
+    spec = sandbox.pipeline.spec
+    session = cloned_as(RedirectedSession, sandbox.pipeline.spark)
+    for key, value in {"spark.sql.sources.default": "delta", **dict(spec.configuration)}.items():
         set_setting(session, key, value)
-    session.tables = RedirectedTables(session, folder, catalog=catalog, schema=schema, output_of=output_of)
+    session.sandbox = sandbox
+    session.tables = RedirectedTables(
+        session, folder, catalog=spec.catalog, schema=spec.schema, output_of=sandbox.pipeline.store.record
+    )
     with _WRITERS.installed():
         try:
             yield session

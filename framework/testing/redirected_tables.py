@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.sql_tokens import Token, TokenKind, string_value, tokens
 from framework.engine.plans.named_tables import named_tables
 from framework.engine.sessions.session import has_temporary_view, run_statement
 from framework.foundation.names import QualifiedName, split_parts, string_literal
+from framework.record.events import EVENT_READ_OPTIONS, EVENT_SCHEMA
+from framework.run.tables.table_record import TableRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OutputOf = Callable[[QualifiedName], str | None]
-"""Returns the folder of a table that the pipeline has written; None if it has not."""
+OutputOf = Callable[[QualifiedName], TableRecord | None]
+"""Returns the record of a table that the pipeline has written; None if it has not."""
 
 Parts = tuple[str, ...]
 
@@ -41,7 +45,7 @@ class RedirectedTables:
         self._default = (catalog.lower(), schema.lower())
         self._prefix = f"redirecting_{uuid4().hex[:8]}"
         self._databases: dict[Parts, str] = {}
-        self._outputs: set[QualifiedName] = set()
+        self._outputs: dict[QualifiedName, str] = {}
         run_statement(spark, f"USE spark_catalog.`{self.database(())}`")
 
     def database(self, parts: Parts) -> str:
@@ -67,11 +71,22 @@ class RedirectedTables:
         padded = (*self._default[: _MOST_PARTS - len(parts)], *(part.lower() for part in parts))
         full = QualifiedName(catalog=padded[0], schema=padded[1], table=padded[2])
         quoted = f"`{database}`.`{full.table}`"
-        path = None if full in self._outputs else self._output_of(full)
-        if path is not None:
-            run_statement(self._spark, f"CREATE TABLE {quoted} USING delta LOCATION {string_literal(path)}")
-            self._outputs.add(full)
+        record = self._output_of(full)
+        if record is not None and self._outputs.get(full) != record.schema:
+            self._add_output(record, quoted)
+            self._outputs[full] = record.schema
         return quoted
+
+    def _add_output(self, record: TableRecord, quoted: str) -> None:
+        """Add a table of the pipeline to the catalog; a view if it has a column that users do not see."""
+        columns = [field["name"] for field in json.loads(record.schema)["fields"]]
+        if HIDDEN_COLUMN not in columns:
+            path = string_literal(record.path)
+            run_statement(self._spark, f"CREATE TABLE IF NOT EXISTS {quoted} USING delta LOCATION {path}")
+            return
+        shown = ", ".join(quoted_name(column) for column in columns if column != HIDDEN_COLUMN)
+        rows = f"SELECT {shown} FROM delta.{quoted_name(record.path)}"
+        run_statement(self._spark, f"CREATE OR REPLACE VIEW {quoted} AS {rows}")
 
     def named(self, name: str) -> str:
         """Return the name to use for a table's name in a call."""
@@ -92,6 +107,20 @@ class RedirectedTables:
             for folder in sorted((self._folder / database).glob("*/_delta_log")):
                 name = QualifiedName(catalog=catalog, schema=schema, table=folder.parent.name.lower())
                 yield name, str(folder.parent)
+
+    def events(self, folder: str) -> str:
+        """Return the full name of a table with the events in a folder, as they are now."""
+        catalog, schema = self._default
+        table = f"event_log_{self._prefix}"
+        quoted = f"`{self.database(())}`.`{table}`"
+        options = ", ".join(f"{key} {string_literal(value)}" for key, value in EVENT_READ_OPTIONS.items())
+        run_statement(
+            self._spark,
+            f"CREATE TABLE IF NOT EXISTS {quoted} ({EVENT_SCHEMA}) USING json OPTIONS ({options}) "
+            f"LOCATION {string_literal(folder)}",
+        )
+        run_statement(self._spark, f"REFRESH TABLE {quoted}")  # Spark remembers the files of a table
+        return f"{catalog}.{schema}.{table}"
 
     def drop(self) -> None:
         """Remove the databases from the catalog; the files of the pipeline's tables remain."""
@@ -117,6 +146,11 @@ class RedirectedTables:
         for before, opening, token in zip(found, found[1:], found[2:], strict=False):
             if before.is_word("IDENTIFIER") and opening.is_symbol("(") and token.kind is TokenKind.STRING:
                 yield token.start, token.end, string_literal(self.named(string_value(token)))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name in backticks."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _dotted(found: Sequence[Token]) -> Iterator[list[Token]]:
