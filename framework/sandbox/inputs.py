@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _DELTA, _PARQUET = "delta", "parquet"
 _OF_OTHER_PLACES = frozenset({
     "basepath", "badrecordspath", "sourcearchivedir", "cleansource", "cloudfiles.cleansource",
-    "cloudfiles.cleansource.movedestination", "cloudfiles.schemalocation", "schemalocation", "cleansource.movedestination",
+    "cloudfiles.cleansource.movedestination", "cloudfiles.schemalocation", "schemalocation",
+    "cleansource.movedestination",
 })  # fmt: skip
 """The options of readers that name folders outside of the sandbox, or that move files there."""
 
@@ -64,7 +65,7 @@ class Inputs:
         if self._named(source) is not None:
             raise UserError("TEST_INPUT_GIVEN_TWICE", location=caller_location(), source=source)
         slug = re.sub(r"\W+", "_", source).strip("_")[-40:]
-        given = GivenSource(written=source, folder=self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
+        given = GivenSource(source, self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
         self.sources.append(given)
         if batch is not None:
             self._add(given, batch, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -155,18 +155,7 @@ class Sandbox:
         assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
         return self.last
 
-    def update_only(self, datasets: Collection[QualifiedName]) -> UpdateResult:
-        """Update datasets and return how that ended; what they read is as it is, and errors of flows are not raised.
-
-        Raises:
-            GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
-            RequestErrors: TEST_INPUT_UNUSED of each given input that nothing reads.
-        """
-        request = request_of(self.pipeline.spec)
-        self.last = self.pipeline.prepared(request, datasets, with_inputs=False).run()
-        return self.last
-
-    def plan(self, *datasets: str, **request: Unpack[RequestOptions]) -> Plan:
+    def plan(self, *datasets: str, **request: Any) -> Plan:
         """Return the steps of an update with the same arguments.
 
         Raises:

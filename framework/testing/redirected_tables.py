@@ -50,7 +50,7 @@ class RedirectedTables:
 
     def database(self, parts: Parts) -> str:
         """Return the database that stands for a schema, given as `()`, `(schema,)` or `(catalog, schema)`."""
-        full = (*self._default, *(part.lower() for part in parts))[-2:] if len(parts) < 2 else parts  # noqa: PLR2004
+        full = (*self._default, *(part.lower() for part in parts))[-2:] if len(parts) < 2 else parts
         key = (self._default[0], full[-1]) if len(parts) == 1 else tuple(part.lower() for part in full)
         if key not in self._databases:
             name = "__".join([self._prefix, *("".join(c if c.isalnum() else "_" for c in part) for part in key)])
@@ -63,7 +63,7 @@ class RedirectedTables:
         """Return the name of a table in its database, in backticks; None if the name is not redirected."""
         if len(parts) > _MOST_PARTS or not parts or parts[0].lower() in _NOT_REDIRECTED:
             return None
-        if len(parts) == 2 and any(mark in parts[1] for mark in _FILES):  # noqa: PLR2004
+        if len(parts) == 2 and any(mark in parts[1] for mark in _FILES):
             return None
         if len(parts) == 1 and has_temporary_view(self._spark, parts[0]):
             return None
@@ -138,7 +138,7 @@ class RedirectedTables:
                 yield sequence[0].start, sequence[-1].end, f"`{self.database(parts)}`"
                 continue
             for size in range(min(len(parts), _MOST_PARTS), 1, -1):
-                is_table = parts[:size] in tables or (size == 2 < len(parts) and parts[:2] in suffixes)  # noqa: PLR2004
+                is_table = parts[:size] in tables or (size == 2 < len(parts) and parts[:2] in suffixes)
                 target = self.table(parts[:size]) if is_table else None
                 if target is not None:
                     yield sequence[0].start, sequence[size - 1].end, target

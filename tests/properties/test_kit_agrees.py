@@ -139,7 +139,9 @@ class Files:
 
 def seeds() -> list[int]:
     """One seed, that of `SLUICE_SEED`; with `SLUICE_FRESH_RUNS` as many as it says."""
-    return [int(os.environ.get("SLUICE_SEED", "20"))] + [fresh_seed() for _ in range(int(os.environ.get("SLUICE_FRESH_RUNS", "0")))]
+    return [int(os.environ.get("SLUICE_SEED", "20"))] + [
+        fresh_seed() for _ in range(int(os.environ.get("SLUICE_FRESH_RUNS", "0")))
+    ]
 
 
 @pytest.mark.parametrize("seed", seeds())

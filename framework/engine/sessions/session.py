@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from framework.engine.jvm.java import java_class, keep_classes_of_pyspark, scala_map, scala_object, scala_seq
 from framework.engine.sessions.execution import active_session
 
-
 S = TypeVar("S", bound=SparkSession)
 
 

@@ -83,15 +83,21 @@ def test_snapshots(test_spark: SparkSession) -> None:  # noqa: F811 - the fixtur
 @pytest.mark.parametrize("is_old", [False, True])
 def test_joins_and_expectations(test_spark: SparkSession, is_old: bool) -> None:  # noqa: F811, FBT001 - the fixture
     """A row that violates the expectation is not in the table; the event log of the test counts it."""
-    test_spark.sql("CREATE TABLE travel.inns.stays AS SELECT * FROM VALUES (1, '2024-02-01'), (2, '2024-12-20') AS t(stay, checked_out)")
+    test_spark.sql(
+        "CREATE TABLE travel.inns.stays AS SELECT * FROM VALUES (1, '2024-02-01'), (2, '2024-12-20') AS t(stay, checked_out)"
+    )
     test_spark.sql("CREATE TABLE travel.inns.reviews AS SELECT * FROM VALUES (1, 5), (2, 3) AS t(stay, stars)")
     if is_old:
         test_spark.sql("INSERT INTO travel.inns.stays VALUES (3, '2023-12-31')")
         test_spark.sql("INSERT INTO travel.inns.reviews VALUES (3, 1)")
     status = test_pipeline.run(test_spark, STAYS)
 
-    assert {(1, 5), (2, 3)} == {tuple(row) for row in test_spark.table("reviewed_stays").select("stay", "stars").collect()}
+    assert {(1, 5), (2, 3)} == {
+        tuple(row) for row in test_spark.table("reviewed_stays").select("stay", "stars").collect()
+    }
     assert status.event_log_table_name is not None
     events = test_spark.table(status.event_log_table_name).filter("event_type = 'flow_progress'")
-    failed = events.selectExpr("sum(get_json_object(details, '$.flow_progress.data_quality.expectations[0].failed_records'))")
+    failed = events.selectExpr(
+        "sum(get_json_object(details, '$.flow_progress.data_quality.expectations[0].failed_records'))"
+    )
     assert (1 if is_old else 0) == failed.collect()[0][0]
