@@ -58,6 +58,7 @@ class Sandbox:
     Attributes:
         clock: the time of its updates.
         last: the result of the last update; None before the first one.
+        compared: the datasets whose rows were compared.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Sandbox:
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-sandbox-") if folder is None else folder).resolve()
         self.clock = SandboxClock()
         self.last: UpdateResult | None = None
+        self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
             spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,
@@ -221,6 +223,7 @@ class Sandbox:
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset; see `Expectations.expect`."""
+        self.compared.add(self.dataset(dataset))
         Expectations(self).expect(dataset, rows, only=only, ordered=ordered)
 
     def expect_quality(
