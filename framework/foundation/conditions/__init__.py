@@ -25,6 +25,7 @@ from framework.foundation.conditions import (
     recovery,
     rewind,
     run,
+    sandbox,
     session,
     storage,
     workspace,
@@ -52,6 +53,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
+    **sandbox.CONDITIONS,
 }
 
 
