@@ -49,7 +49,6 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
-from framework.sandbox.isolation import Isolation
 from framework.sandbox.sandbox import Sandbox
 from framework.sandbox.sandbox_clock import SandboxClock
 
@@ -401,10 +400,7 @@ class Pipeline:
         Args:
             folder: the folder of its storage and inputs; None for a temporary one, which closing the sandbox removes.
         """
-        return Sandbox(self._isolated, folder)
-
-    def _isolated(self, isolation: Isolation) -> Pipeline:
-        raise NotImplementedError
+        return Sandbox(self._spec, self._modules, self._session, folder)
 
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
