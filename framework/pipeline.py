@@ -14,7 +14,6 @@ from framework.declare.workspace.surroundings import updating
 from framework.diagrams.notebook import graph_html
 from framework.diagrams.preview import Preview
 from framework.engine.files.storage import open_storage
-from framework.engine.sessions.frozen_time import freeze_time
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage import Storage, is_local
@@ -50,7 +49,6 @@ from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
 from framework.sandbox.sandbox import Sandbox
-from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +144,6 @@ class Pipeline:
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
         self._storage: Storage | None = None
-        self._clock: SandboxClock | None = None
 
     @property
     def name(self) -> str:
@@ -161,10 +158,7 @@ class Pipeline:
     @property
     def spark(self) -> SparkSession:
         """The pipeline's own session with its configuration, started at the first use."""
-        spark = self._session.get(self._spec)
-        if self._clock is not None:
-            freeze_time(spark, self._clock.millis)
-        return spark
+        return self._session.get(self._spec)
 
     @property
     def storage(self) -> Storage:
@@ -451,7 +445,7 @@ class Pipeline:
         self._graph = definitions.resolve(self._store, request)
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self._store, request=request,
-            settings=UpdateSettings.of(definitions.spec), clock=self._clock or SystemClock(), stop=stop or StopSignal(),
+            settings=UpdateSettings.of(definitions.spec), clock=SystemClock(), stop=stop or StopSignal(),
             observers=observers, resolve=lambda: definitions.resolve(self._store, request),
         )  # fmt: skip
 

@@ -90,10 +90,10 @@ class PipelineSession:
         self._own = None
 
     def sibling(self, spec: PipelineSpec) -> PipelineSession:
-        """Return a further session of the same JVM for another pipeline, without settings and views of this one."""
+        """Return a further session of the same JVM for another pipeline, without settings and views of this one; its time can be frozen."""
         self.get(spec)
         assert self._base is not None
-        return PipelineSession(base=self._base.newSession())
+        return PipelineSession(base=self._base.newSession(), is_clocked=True)
 
     def uses(self, base: SparkSession) -> bool:
         """Whether the pipeline's session runs in the same JVM as the other session."""
