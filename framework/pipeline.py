@@ -164,8 +164,7 @@ class Pipeline:
     def storage(self) -> Storage:
         """The storage of checkpoints, events and tables; local storage needs no Spark."""
         if self._storage is None:
-            local = is_local(self._spec.storage)
-            self._storage = open_storage(self._spec.storage, None if local else self.spark)
+            self._storage = open_storage(self._spec.storage, None if is_local(self._spec.storage) else self.spark)
         return self._storage
 
     @property
@@ -389,11 +388,7 @@ class Pipeline:
         return Quarantine(store=self._store, graph=lambda: self.graph)
 
     def sandbox(self, folder: str | Path | None = None) -> Sandbox:
-        """Return a sandbox: the pipeline with a storage of its own and given inputs, for tests and notebooks.
-
-        Args:
-            folder: the folder of its storage and inputs; None for a temporary one, which closing the sandbox removes.
-        """
+        """Return a sandbox for tests and notebooks, in a folder of its own; None for a temporary one. See `Sandbox`."""
         return Sandbox(self._spec, self._modules, self._session, folder)
 
     def events(self) -> DataFrame:
@@ -427,9 +422,7 @@ class Pipeline:
 
     @property
     def _definitions(self) -> Definitions:
-        declared = self._declared
-        declared.check(self._store)
-        return declared
+        return self._declared.check(self._store)
 
     def _making(
         self, request: UpdateRequest, observers: Sequence[Observer], identity: UpdateIdentity | None

@@ -25,7 +25,7 @@ _PROPERTIES = {"delta.enableChangeDataFeed": "true"}
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 4}
 _FEATURES_OF_TIMES = {
     "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"],
-    "writerFeatures": ["timestampNtz", "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"],
+    "writerFeatures": ["timestampNtz", "appendOnly", "invariants", "changeDataFeed"],
 }  # fmt: skip
 _LOG = "_delta_log"
 

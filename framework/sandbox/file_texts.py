@@ -58,15 +58,22 @@ def json_text(value: Any, kind: DataType) -> str:
     """Return a value of a type as JSON."""
     if value is None:
         return "null"
-    if isinstance(kind, StructType):
-        return json_row(kind, value)
-    if isinstance(kind, ArrayType):
-        return "[" + ", ".join(json_text(each, kind.elementType) for each in value) + "]"
-    if isinstance(kind, MapType):
-        pairs = (f"{_quoted(key)}: {json_text(each, kind.valueType)}" for key, each in value.items())
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(kind, VariantType):
-        return str(value.toJson())
+    match kind:
+        case StructType():
+            text = json_row(kind, value)
+        case ArrayType():
+            text = "[" + ", ".join(json_text(each, kind.elementType) for each in value) + "]"
+        case MapType():
+            pairs = (f"{_quoted(key)}: {json_text(each, kind.valueType)}" for key, each in value.items())
+            text = "{" + ", ".join(pairs) + "}"
+        case VariantType():
+            text = str(value.toJson())
+        case _:
+            text = _scalar(value)
+    return text
+
+
+def _scalar(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return _quoted(base64.b64encode(value).decode())
     if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):

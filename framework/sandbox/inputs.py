@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _DELTA, _PARQUET = "delta", "parquet"
 _OF_OTHER_PLACES = frozenset({
     "basepath", "badrecordspath", "sourcearchivedir", "cleansource", "cloudfiles.cleansource",
-    "cloudfiles.cleansource.movedestination", "cloudfiles.schemalocation", "schemalocation", "cleansource.movedestination",
+    "cloudfiles.cleansource.movedestination", "cloudfiles.schemalocation", "schemalocation",
+    "cleansource.movedestination",
 })  # fmt: skip
 """The options of readers that name folders outside of the sandbox, or that move files there."""
 

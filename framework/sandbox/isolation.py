@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import foretold
 from framework.plan.request import UpdateRequest
-from framework.plan.steps import Plan
 from framework.recovery.quarantine.quarantine import Quarantine
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
@@ -28,7 +27,6 @@ from framework.run.pipeline_session import PipelineSession
 from framework.run.tables.table_record import StorageLayout
 from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions
-from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.sandbox import test_session
@@ -139,7 +137,7 @@ class IsolatedPipeline:
         definitions = replace(definitions, registry=registry)
         self._inputs.begin(self.spark)
         with updating(is_run=True):
-            definitions = self._checked(definitions).expanded(self.store, request)
+            definitions = definitions.check(self.store).expanded(self.store, request)
 
         def resolve() -> DataflowGraph:
             return definitions.resolve(self.store, request, only or None)
@@ -150,10 +148,6 @@ class IsolatedPipeline:
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self.store, request=request,
             settings=UpdateSettings.of(definitions.spec), clock=self._clock, stop=StopSignal(), resolve=resolve,
         )  # fmt: skip
-
-    def _checked(self, definitions: Definitions) -> Definitions:
-        definitions.check(self.store)
-        return definitions
 
     def _resolved(self, resolve: Callable[[], DataflowGraph]) -> DataflowGraph:
         errors: list[SluiceError] = []

@@ -42,9 +42,9 @@ def messages_of(value: object, topic: str, first: int, now: float) -> list[tuple
     """Return messages as rows with Kafka's columns.
 
     Args:
-        value: a list of messages: a dict, whose JSON text is the value; a text or bytes, which are the value; a tuple of
-            key and value; or a dict with `value` and other columns of Kafka. Or a text table, a file or a DataFrame, each
-            row of which is a message with a JSON value.
+        value: a list of messages: a dict, whose JSON text is the value; a text or bytes, which are the value; a tuple
+            of key and value; or a dict with `value` and other columns of Kafka. Or a text table, a file or a DataFrame,
+            each row of which is a message with a JSON value.
         topic: the topic.
         first: the offset of the first message.
         now: the time of messages without one, in seconds since the epoch.

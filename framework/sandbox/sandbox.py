@@ -155,7 +155,7 @@ class Sandbox:
         assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
         return self.last
 
-    def plan(self, *datasets: str, **request: Unpack[RequestOptions]) -> Plan:
+    def plan(self, *datasets: str, **request: Any) -> Plan:
         """Return the steps of an update with the same arguments.
 
         Raises:

@@ -102,7 +102,7 @@ def surrounded_by(surroundings: Surroundings) -> Iterator[None]:
 
 @contextmanager
 def reads_of_engine() -> Iterator[None]:
-    """Make the reads in the block, inside a call of pipeline code, those of the engine: they name no input of the code."""
+    """Make the reads in the block, inside a call of pipeline code, reads of the engine: they name no input."""
     token = _of_engine.set(True)
     try:
         yield

@@ -176,7 +176,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
             self.schema(schema)
         self.options(**options)
         given_rows = given_reader(self, [path], streaming=True)
-        self, path = (self, spelled_path(path)) if given_rows is None else given_rows
+        self, path = (self, spelled_path(path)) if given_rows is None else (given_rows[0], str(given_rows[1]))
         format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
         if format_name == KAFKA:
             self.options(**dict(unshaded(tuple(options_of_reader(self).items()))))
@@ -374,7 +374,7 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
         call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))
     else:
         kept = {key: value for key, value in call.options.items() if key.lower() not in staged.removed}
-        call, schema = replace(call, path=staged.path, options=kept | staged.options), staged.schema or schema
+        call, schema = replace(call, path=staged.path, options={**kept, **staged.options}), staged.schema or schema
     options, start_of = call.options, _start_of.get()
     if streaming and start_of is not None:
         start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))

@@ -131,9 +131,8 @@ class Resolution:
         self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
         # Spark builds expressions, such as casts, with the settings of the thread's session.
         with reading(self), active_session(self.spark), deep_recursion():
-            for spec in self.registry.datasets:
-                if only is None or spec.name in only:
-                    self._dataset(spec.name)
+            for name in self._resolved.specs if only is None else only:
+                self._dataset(name)
             for flow in self.registry.flows if only is None else ():
                 if flow.target not in self._resolved.specs:
                     self._flow(DatasetSpec(name=flow.target, kind=DatasetKind.STREAMING_TABLE), flow)
@@ -142,9 +141,7 @@ class Resolution:
         graph = DataflowGraph(
             pipeline=self.pipeline,
             datasets=tuple(one for name in resolved.specs if (one := resolved.datasets.get(name)) is not None),
-            flows=tuple(
-                found.flow for spec in self.registry.flows if (found := resolved.flows.get(spec.name)) is not None
-            ),
+            flows=resolved.graph_flows(self.registry.flows),
             analyses=self._known.used,
             lacking=dict(self.registry.lacking),
             is_partial=bool(self.registry.unlisted) or self._has_unread(),

@@ -87,8 +87,8 @@ class Definitions:
         """Return the request with the trigger interval of the configuration, whose keys modules may have set."""
         return replace(request, trigger_interval_seconds=trigger_interval(dict(self.spec.configuration)) or 0.0)
 
-    def check(self, store: TableStore) -> None:
-        """Check that all modules were loaded.
+    def check(self, store: TableStore) -> Definitions:
+        """Check that all modules were loaded, and return the definitions.
 
         Raises:
             GraphErrors: the error of every module that raised, with its file and line, and the errors of the other
@@ -96,7 +96,7 @@ class Definitions:
             UserError: a file is missing, or there is no file.
         """
         if self.failure is None:
-            return
+            return self
         if isinstance(self.failure, GraphErrors):
             with suppress(OperationError):  # if the storage can't be read, the errors of the modules are still reported
                 self.resolve(store, UpdateRequest())
