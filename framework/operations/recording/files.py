@@ -45,10 +45,7 @@ class RecordedTest:
 
     def _python(self) -> str:
         name = re.sub(r"\W+", "_", self.dataset)
-        given = "\n".join(
-            f"    pipeline.given(\n        {_literal(each.name)},\n{_rows(each.rows, 8)},{_schema_argument(each.schema)}\n    )"
-            for each in self.inputs
-        )
+        given = "\n".join(map(_given, self.inputs))
         notes = "".join(f"\n    {each}" for each in self.notes)
         return (
             f'"""Recorded by `sluice test --record {self.dataset}`."""\n\n\n'
@@ -72,6 +69,11 @@ class RecordedTest:
         notes = "".join(f"# {each}\n" for each in self.notes)
         text = yaml.safe_dump({"tests": [test]}, sort_keys=False, allow_unicode=True, width=120)
         return f"# Recorded by `sluice test --record {self.dataset}`.\n{notes}{text}"
+
+
+def _given(sample: Sample) -> str:
+    rows, schema = _rows(sample.rows, 8), _schema_argument(sample.schema)
+    return f"    pipeline.given(\n        {_literal(sample.name)},\n{rows},{schema}\n    )"
 
 
 def _kind(sample: Sample) -> str:
