@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
@@ -45,7 +46,7 @@ def _nested(value: Any, data_type: StructType | ArrayType | MapType) -> Hashable
 
 
 def _float(value: float) -> Hashable:
-    return _NAN if value != value else value + 0.0  # noqa: PLR0124 - only NaN differs from itself
+    return _NAN if value != value else value + 0.0  # noqa: PLR0124 - only NaN differs from itself; -0.0 + 0 is 0.0
 
 
 def _variant(value: Any) -> Hashable:
@@ -55,6 +56,10 @@ def _variant(value: Any) -> Hashable:
             return "object", frozenset((name, _variant(each)) for name, each in value.items())
         case list():
             return "array", tuple(map(_variant, value))
+        case bool():
+            return "boolean", value
         case float():
             return "number", _float(value)
+        case int() | Decimal():
+            return "number", value
     return type(value).__name__, value
