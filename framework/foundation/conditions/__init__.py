@@ -26,6 +26,7 @@ from framework.foundation.conditions import (
     rewind,
     run,
     sandbox,
+    sandbox_inputs,
     session,
     storage,
     workspace,
@@ -54,6 +55,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
     **sandbox.CONDITIONS,
+    **sandbox_inputs.CONDITIONS,
 }
 
 
