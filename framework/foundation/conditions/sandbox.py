@@ -36,9 +36,7 @@ CONDITIONS: dict[str, Condition] = {
     "TEST_TIME_INVALID": Condition(
         "The clock cannot be set to {time!r}.", "Write the time in ISO 8601, such as 2026-01-01T12:00."
     ),
-    "TEST_CRASH_UNKNOWN": Condition(
-        "No update crashes at {moment!r}.{hint}", "Use one of these moments:\n{known}"
-    ),
+    "TEST_CRASH_UNKNOWN": Condition("No update crashes at {moment!r}.{hint}", "Use one of these moments:\n{known}"),
     "TEST_RELEASE_WITHOUT_FILE": Condition(
         "The code of {release} cannot replace modules that are given in Python.",
         "Test a pipeline of a spec file, `Pipeline.from_spec`, whose modules are files of a release, too.",
