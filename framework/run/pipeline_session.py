@@ -90,7 +90,7 @@ class PipelineSession:
         self._own = None
 
     def sibling(self, spec: PipelineSpec) -> PipelineSession:
-        """Return a further session of the same JVM for another pipeline, without settings and views of this one; its time can be frozen."""
+        """Return a session of the same JVM without settings and views of this one, whose time can be frozen."""
         self.get(spec)
         assert self._base is not None
         return PipelineSession(base=self._base.newSession(), is_clocked=True)

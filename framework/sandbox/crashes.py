@@ -96,6 +96,14 @@ class Crashes:
         wanted = self._wanted
         if wanted is None or wanted.happened:
             return update.run()
+        result = self._until(wanted, update)
+        if result is not None:
+            return result
+        self._put_back(update)
+        raise CrashedError(wanted.moment)
+
+    def _until(self, wanted: _Crash, update: Update) -> UpdateResult | None:
+        """Run an update; return None if it has crashed."""
         update = replace(update, settings=replace(update.settings, parallel_flows=1))
         names, left = MOMENTS[wanted.moment].failpoints, wanted.left
         crash = partial(self._pass, wanted, update)
@@ -105,14 +113,10 @@ class Crashes:
         except BaseException:
             if not wanted.happened:
                 raise
-            result = None
+            return None
         finally:
             wanted.passed.update(disarm())
-        if not wanted.happened:
-            assert result is not None
-            return result
-        self._put_back(update)
-        raise CrashedError(wanted.moment)
+        return None if wanted.happened else result
 
     def _pass(self, wanted: _Crash, update: Update) -> None:
         """Pass the moment, in the thread of the update or of one of its streams; kill the update if it is time."""
@@ -149,7 +153,7 @@ def _not_reached(wanted: _Crash) -> str:
         moment = moment_of(failpoint)
         if moment is not None:
             passed[moment] += times
-    times = f" {wanted.nth} times" if wanted.nth > 1 else ""
+    often = f" {wanted.nth} times" if wanted.nth > 1 else ""
     lines = [f"  {moment}: {MOMENTS[moment].words} ({count} times)" for moment, count in passed.items()]
     said = "\n".join(["It passed:", *lines]) if lines else "No update of the block passed a moment at which it could."
-    return f"The block was to crash at {wanted.moment}, which it did not pass{times}. {said}"
+    return f"The block was to crash at {wanted.moment}, which it did not pass{often}. {said}"
