@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declare.specs import DatasetKind
 from framework.foundation.errors import GraphErrors, SluiceError
-from framework.foundation.nearest import meant_names
+from framework.foundation.locations import SourceLocation
 from framework.record.events import EventType
 from framework.record.reader import read_events
 from framework.views.testing import Part, TestedPart
@@ -57,22 +57,21 @@ def observed_parts(sandbox: Sandbox) -> Iterator[TestedPart]:
     """
     registry, name = sandbox.pipeline.definitions.registry, sandbox.pipeline.spec.name
     ran, failed = _updated(sandbox)
-    names = [str(each.name) for each in registry.datasets]
-    compared = {meant for text in sandbox.compared for meant in meant_names(text, names)}
     updated = {str(flow.target) for flow in registry.flows if str(flow.name) in ran}
     for dataset in registry.datasets:
         full, where = str(dataset.name), _text(dataset.location)
         if dataset.kind not in _WITHOUT_ROWS:
             yield TestedPart(
                 pipeline=name, part=Part.DATASET, name=full, dataset=full, location=where,
-                is_updated=full in updated, is_covered=full in compared,
+                is_updated=full in updated, is_covered=dataset.name in sandbox.compared,
             )  # fmt: skip
         for expectation in dataset.expectations:
             yield TestedPart(
                 pipeline=name, part=Part.EXPECTATION, name=expectation.name, dataset=full,
                 location=_text(expectation.location) or where, is_covered=(full, expectation.name) in failed,
             )  # fmt: skip
-    for flow in registry.flows:
+    views = {each.name for each in registry.datasets if each.kind is DatasetKind.TEMPORARY_VIEW}
+    for flow in (each for each in registry.flows if each.target not in views):
         is_covered = str(flow.name) in ran
         yield TestedPart(
             pipeline=name, part=Part.FLOW, name=str(flow.name), dataset=str(flow.target),
@@ -93,8 +92,12 @@ def _updated(sandbox: Sandbox) -> tuple[set[str], set[tuple[str, str]]]:
     return ran, failed
 
 
-def _text(location: object) -> str | None:
-    return None if location is None else str(location)
+def _text(location: SourceLocation | None) -> str | None:
+    """Return a location as text, below the working folder relative to it."""
+    if location is None:
+        return None
+    file, folder = Path(location.file), Path.cwd()
+    return f"{file.relative_to(folder) if file.is_relative_to(folder) else file}:{location.line}"
 
 
 def _write(folder: str, *values: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from framework.testing.yaml_tests import YamlTestModule
 
-    return YamlTestModule.from_parent(parent, path=file_path)  # type: ignore[no-any-return]
+    return YamlTestModule.from_parent(parent, path=file_path)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -87,10 +87,24 @@ def _show_without_product(item: pytest.Item, report: pytest.TestReport, excinfo:
         return
     from framework.foundation.locations import is_user_file
 
-    kept = excinfo.traceback.filter(lambda entry: _is_shown(entry, excinfo, is_user_file))
+    kept: Any = excinfo.traceback.filter(lambda entry: _is_shown(entry, excinfo, is_user_file))
     if kept:
-        shown = "short" if style == "short" else "long"
-        report.longrepr = excinfo.getrepr(style=shown, chain=False, tbfilter=lambda _: kept)
+        report.longrepr = excinfo.getrepr(
+            style="short" if style == "short" else "long", chain=False, tbfilter=lambda _: kept
+        )
+        _name_condition(report.longrepr, excinfo.value)
+
+
+def _name_condition(shown: Any, error: BaseException) -> None:
+    """Begin the text of an error of Sluice with its condition, as everywhere, in place of the name of its class."""
+    from framework.foundation.errors import SluiceError, UserErrors
+
+    if isinstance(error, SluiceError) and shown.reprcrash is not None:
+        first = error.errors[0] if isinstance(error, UserErrors) and error.errors else error
+        shown.reprcrash.message = first.render()
+        lines = shown.reprtraceback.reprentries[-1].lines
+        prefix = f"{type(error).__module__}.{type(error).__qualname__}: "
+        lines[:] = [line.replace(prefix, "", 1) for line in lines]
 
 
 def _is_shown(entry: Any, excinfo: pytest.ExceptionInfo[Any], is_users: Callable[[str], bool]) -> bool:

@@ -79,7 +79,7 @@ def spec_path(item: pytest.Item, named: str | Path | None) -> Path:
     """
     if named is not None:
         return item.path.parent / named
-    setting = item.config.getini(MARKER)
+    setting: str = item.config.getini(MARKER)
     if setting:
         return item.config.rootpath / setting
     try:

@@ -30,7 +30,7 @@ class Input:
     rows: object
     schema: str | None
     real: bool
-    options: Mapping[str, Any]
+    options: Mapping[str, str]
     location: SourceLocation
 
 
@@ -91,10 +91,10 @@ _MAP, _TEXT_MAP, _LIST, _TEXTS = "a mapping", "a mapping of texts", "a list", "a
 _ROWS = "a list of rows, or a table as text"
 _SOURCES = ("table", "path", "topic", "source")
 _INPUT = {
-    **dict.fromkeys(_SOURCES, _TEXT), "rows": _ROWS, "file": _TEXT, "schema": "a text or a mapping of texts",
-    "real": _FLAG, "options": _MAP,
+    **dict.fromkeys(_SOURCES, _TEXT), "rows": _ROWS, "rows_from": _TEXT,
+    "schema": "a text or a mapping of texts", "real": _FLAG, "file": _TEXT, "content": _TEXT,
 }  # fmt: skip
-_EXPECT = {"table": _TEXT, "rows": _ROWS, "file": _TEXT, "only": _TEXTS, "ordered": _FLAG}
+_EXPECT = {"table": _TEXT, "rows": _ROWS, "rows_from": _TEXT, "only": _TEXTS, "ordered": _FLAG}
 _QUALITY = {"table": _TEXT, "expectation": _TEXT, "passed": _COUNT, "failed": _COUNT}
 _QUARANTINED = {"table": _TEXT, "reason": _TEXT, "rows": f"{_COUNT}, {_ROWS}"}
 _EVENT = {"type": _TEXT, "table": _TEXT, "level": _TEXT, "message": _TEXT, "count": _COUNT}
@@ -208,7 +208,7 @@ class _Reader:
             rows=self._rows(values),
             schema=_ddl(schema) if isinstance(schema, dict) else schema,
             real=values.get("real", False),
-            options=values.get("options", {}),
+            options={key: values[key] for key in ("file", "content") if key in values},
             location=node.location,
         )
 
@@ -220,7 +220,7 @@ class _Reader:
             values = self._checked(each, f"An entry of `{kind}`", known, needs=needs)
             if kind == "expect":
                 values = {"only": None, "ordered": False, **values, "rows": self._rows(values)}
-                values.pop("file", None)
+                values.pop("rows_from", None)
             elif kind == "quarantined" and isinstance(values.get("rows"), list):
                 values["rows"] = self._rows(values)
             where = node.location_of(kind) if each is below else each.location
@@ -228,8 +228,8 @@ class _Reader:
 
     def _rows(self, values: Mapping[str, Any]) -> object:
         """Return the rows of a mapping in a form that a sandbox takes: a path, a text, or a list."""
-        if "file" in values:
-            return self._folder / values["file"]
+        if "rows_from" in values:
+            return self._folder / values["rows_from"]
         rows = values.get("rows", [])
         return [tuple(each) if isinstance(each, list) else each for each in rows] if isinstance(rows, list) else rows
 

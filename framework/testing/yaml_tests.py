@@ -92,7 +92,7 @@ def run_test(test: YamlTest, sandbox: Sandbox) -> None:
 
 
 def _give(sandbox: Sandbox, given: Input, take: Any) -> None:
-    options = dict(given.options)
+    options: dict[str, Any] = dict(given.options)
     if given.real:
         options["real"] = True
     take(substituted(given.source, sandbox), given.rows, schema=given.schema, **options)
@@ -145,7 +145,7 @@ def columns_of(rows: object) -> list[str] | None:
         return list(dict.fromkeys(column for each in named for column in each)) or None
     from framework.sandbox.rows import Rows
 
-    return list(Rows.of(rows).columns)
+    return list(Rows.of(rows).columns or ()) or None
 
 
 def model_of(test: YamlTest, sandbox: Sandbox) -> str | None:

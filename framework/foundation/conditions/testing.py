@@ -43,4 +43,25 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the paths and the options. Tests are functions `test_...` in files `test_*.py`, and files "
         "`*.unit_tests.yml`; docs/testing.md begins with the first one.",
     ),
+    "TEST_RECORD_NOT_A_TABLE": Condition(
+        "{dataset} is not stored as a table, so it has no rows to record.", "Record a dataset that reads it."
+    ),
+    "TEST_RECORD_INPUT_UNREADABLE": Condition(
+        "{dataset} reads {source}, whose rows are not recorded.",
+        "Record a dataset that reads tables, or JSON and CSV files on this machine.",
+    ),
+    "TEST_RECORD_FILES_UNREADABLE": Condition(
+        "{folder} has no JSON or CSV files on this machine, so its rows are not recorded.",
+        "Record a dataset that reads tables, such as one that reads this one.",
+    ),
+    "TEST_RECORD_VERSION_NOT_FOUND": Condition(
+        "The table of {dataset} has no version {version}.",
+        "Name one of its versions, or leave --version out for the present one.",
+    ),
+    "TEST_RECORD_COLUMN_NOT_FOUND": Condition(
+        "No input of {dataset} has a column {column}.{hint}", "Correct the name of the column to mask or not to mask."
+    ),
+    "TEST_RECORD_FILE_EXISTS": Condition(
+        "{path} already exists. Nothing was written.", "Name another file with --to, or delete this one."
+    ),
 }

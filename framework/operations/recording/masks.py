@@ -68,11 +68,15 @@ class Masks:
             return [self.value(each) for each in value]
         if value is None or isinstance(value, bool):
             return value
-        for attempt in range(_ATTEMPTS):
-            found = _mask(value, _Digest(f"{type(value).__name__}:{value}:{attempt}", self._salt))
+        found = self._candidate(value, 0)
+        for attempt in range(1, _ATTEMPTS):
             if self._values.setdefault(found, value) == value:
-                return found
+                break
+            found = self._candidate(value, attempt)
         return found
+
+    def _candidate(self, value: Any, attempt: int) -> Any:
+        return _mask(value, _Digest(f"{type(value).__name__}:{value}:{attempt}", self._salt))
 
 
 class _Digest:

@@ -149,7 +149,7 @@ tests:
       - {source: "postgres:bank/public.t", real: true}
     then:
       - clock: {hours: 1}
-        arrives: [{path: data/events, rows: [{flight: 1, at: 10}], options: {mode: fast}}]
+        arrives: [{path: data/events, rows: [{flight: 1, at: 10}], file: late.json}]
         plan: {flights: run}
         update: [flights, other]
         full_refresh: flights
@@ -167,7 +167,7 @@ tests:
         ("given", "postgres:bank/public.t", [], {"real": True}),
         ("at", "2026-01-01T12:00"),
         ("update", "flights", {}),
-        ("arrives", "data/events", [{"flight": 1, "at": 10}], {"mode": "fast"}),
+        ("arrives", "data/events", [{"flight": 1, "at": 10}], {"file": "late.json"}),
         ("advance", {"hours": 1}),
         ("expect_plan", {"flights": "run"}, {}),
         ("update", "flights", "other", {"full_refresh": ("flights",)}),
