@@ -90,6 +90,7 @@ class TestPipeline:
             UserError: DATASET_NOT_FOUND, DATABRICKS_TEST_TABLE_CREATED, DATABRICKS_TEST_SESSION.
         """
         from framework.foundation.errors import SluiceError, UserError
+        from framework.run.update.definitions import request_of
         from framework.testing.redirected_session import RedirectedSession
 
         if not isinstance(test_spark, RedirectedSession):
@@ -98,10 +99,11 @@ class TestPipeline:
         sandbox.inputs.tables = dict(test_spark.tables.created())
         selected = _selected(sandbox, tables)
         try:
-            result = sandbox.update_only(selected)
+            update = sandbox.pipeline.prepared(request_of(sandbox.pipeline.spec), selected, with_inputs=False)
+            sandbox.last = update.run()
         except SluiceError as error:
             return _failed(test_spark, error)
-        return _ended(test_spark, result)
+        return _ended(test_spark, sandbox.last)
 
 
 def _selected(sandbox: Sandbox, tables: Collection[str]) -> list[QualifiedName]:

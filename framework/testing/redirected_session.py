@@ -104,7 +104,7 @@ def _called(method: Callable[..., Any], redirected: Callable[[str], str], *names
 
 def _named(owner: Any, name: str) -> str:
     """Return the name of a table for a reader, a writer or a DataFrame; unchanged if its session is not a test's."""
-    session = owner.sparkSession if isinstance(owner, DataFrame) else owner._spark
+    session = owner.sparkSession if isinstance(owner, DataFrame) else owner._spark  # noqa: SLF001 - as PySpark's own writers do
     return session.tables.named(name) if isinstance(session, RedirectedSession) else name
 
 

@@ -93,7 +93,7 @@ class RedirectedTables:
         return self.table(tuple(split_parts(name))) or name
 
     def statement(self, text: str) -> str:
-        """Return an SQL statement with the names of the redirected tables; exceptions of Spark's parser are not caught."""
+        """Return an SQL statement with the names of the tables here; exceptions of Spark's parser are not caught."""
         named, schemas = named_tables(self._spark, text)
         tables = {tuple(part.lower() for part in parts) for parts in named}
         for parts in tables:

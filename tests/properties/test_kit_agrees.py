@@ -1,4 +1,4 @@
-"""What a test with the kit says is what an update on the same files does: the pipeline of flights, by random batches."""
+"""What a test with the kit says is what an update on the same files does: the pipeline of flights, random batches."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ PLANNED = pa.schema([
     ("flight_date", pa.date32()), ("carrier", pa.string()), ("flight", pa.int32()), ("origin", pa.string()),
     ("dest", pa.string()), ("scheduled_departure", pa.timestamp("us", "UTC")), ("distance", pa.int32()),
 ])  # fmt: skip
+SCHEDULE = """
+    flight_date DATE, carrier STRING, flight INT, origin STRING, dest STRING, scheduled_departure TIMESTAMP,
+    distance INT
+"""
 Rows = list[dict[str, Any]]
 
 
@@ -47,9 +51,10 @@ class Airport:
         """A flight of a few, so that batches have events of the same one."""
         number = self.random.randrange(8)
         date = (YEAR + timedelta(days=number % 2)).date().isoformat()
-        return dict(flight_date=date, carrier=CARRIERS[number % 3], flight=number, origin=AIRPORTS[number % 3])
+        return {"flight_date": date, "carrier": CARRIERS[number % 3], "flight": number, "origin": AIRPORTS[number % 3]}
 
     def time(self, hours: int = 48) -> datetime:
+        """A minute of the first days."""
         return YEAR + timedelta(minutes=self.random.randrange(60 * hours))
 
     def events(self, count: int) -> Rows:
@@ -67,10 +72,10 @@ class Airport:
             yield row | {"status": "HEARTBEAT"}
             return
         delay = self.random.choice((None, -5, 0, 15, 90))
-        row |= self.key() | dict(
-            dest=self.random.choice(("BOS", "ORD")), tailnum=self.random.choice((None, "N1", "N2")), distance=200,
-            scheduled_departure=self.time().isoformat(), dep_delay=delay, arr_delay=delay, air_time=60,
-        )  # fmt: skip
+        row |= self.key() | {
+            "dest": self.random.choice(("BOS", "ORD")), "tailnum": self.random.choice((None, "N1", "N2")), "distance": 200,
+            "scheduled_departure": self.time().isoformat(), "dep_delay": delay, "arr_delay": delay, "air_time": 60,
+        }  # fmt: skip
         yield row
         if self.random.random() < 0.2:
             yield row
@@ -85,23 +90,33 @@ class Airport:
         """Observations; some are impossible or incomplete."""
         choose = self.random.choice
         return [
-            dict(
-                origin=choose(AIRPORTS), time_hour=self.time().replace(minute=0).isoformat(), temp=choose((None, 39.02)),
-                wind_dir=choose((None, 270.0)), wind_speed=choose((None, 5.5, 25.0, 1048.36)), precip=choose((0.0, 0.02)),
-                pressure=choose((None, 1012.0)), visib=choose((1.0, 10.0)),
-            )
+            {
+                "origin": choose(AIRPORTS),
+                "time_hour": self.time().replace(minute=0).isoformat(),
+                "temp": choose((None, 39.02)),
+                "wind_dir": choose((None, 270.0)),
+                "wind_speed": choose((None, 5.5, 25.0, 1048.36)),
+                "precip": choose((0.0, 0.02)),
+                "pressure": choose((None, 1012.0)),
+                "visib": choose((1.0, 10.0)),
+            }
             for _ in range(count)
         ]  # fmt: skip
 
 
 REFERENCE: Mapping[str, Rows] = {
-    "airlines": [dict(carrier="UA", name="United, Air"), dict(carrier="B6", name='Jet "Blue"')],
-    "airports": [dict(faa="BOS", name="Logan", lat=42.36, lon=-71.0, alt=19, tz=-5, dst="A", tzone="America/New_York")],
+    "airlines": [{"carrier": "UA", "name": "United, Air"}, {"carrier": "B6", "name": 'Jet "Blue"'}],
+    "airports": [
+        {
+            "faa": "BOS", "name": "Logan", "lat": 42.36, "lon": -71.0, "alt": 19, "tz": -5, "dst": "A",
+            "tzone": "America/New_York",
+        }
+    ],
     "planes": [
-        dict(
-            tailnum="N1", year=2004, type="Fixed wing", manufacturer="EMBRAER", model="E", engines=2, seats=55,
-            speed=None, engine="Turbo-fan",
-        )
+        {
+            "tailnum": "N1", "year": 2004, "type": "Fixed wing", "manufacturer": "EMBRAER", "model": "E", "engines": 2,
+            "seats": 55, "speed": None, "engine": "Turbo-fan",
+        }
     ],
 }  # fmt: skip
 
@@ -113,16 +128,19 @@ class Files:
     root: Path
 
     def lines(self, folder: str, name: str, rows: Rows) -> None:
+        """Write a file of JSON lines."""
         path = self._path(folder, f"{name}.json")
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a reference table as CSV."""
         with self._path(f"reference/{name}", f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), escapechar="\\", doublequote=False)
             writer.writeheader()
             writer.writerows(rows)
 
     def schedule(self, rows: Rows) -> None:
+        """Write the schedule as Parquet."""
         typed = [
             row
             | {"flight_date": datetime.fromisoformat(row["flight_date"]).date()}
@@ -171,8 +189,3 @@ def test_the_flights_of_a_sandbox_are_those_of_an_update(seed: int, spark: Spark
             assert counts_of(expected) == counts_of(found)
             assert tables_of(spark, str(storage)) == tables_of(spark, sandbox.storage)
         assert events_of(str(storage)) == events_of(sandbox.storage)
-
-
-SCHEDULE = """
-    flight_date DATE, carrier STRING, flight INT, origin STRING, dest STRING, scheduled_departure TIMESTAMP, distance INT
-"""

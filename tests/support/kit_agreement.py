@@ -39,7 +39,7 @@ def counts_of(result: UpdateResult) -> dict[str, Any]:
 
 
 def events_of(storage: str) -> frozenset[tuple[str, ...]]:
-    """Return the kinds of events of all updates, without what differs in each update: times, identities, and folders."""
+    """Return the events of all updates without what differs in each of them: times, identities, folders, and number."""
     return frozenset(_known(event, storage) for event in read_events(open_storage(storage, None)))
 
 

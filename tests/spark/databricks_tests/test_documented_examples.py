@@ -23,7 +23,8 @@ def register(session: SparkSession) -> None:
     session.sql("""
         CREATE TABLE travel.inns.registrations AS
         SELECT * FROM VALUES
-            (1, '555-1', 'Ann', 'gold'), (2, NULL, 'Bert', 'plain'), (3, '555-3', 'Cleo', 'plain'), (4, NULL, 'Dan', 'gold')
+            (1, '555-1', 'Ann', 'gold'), (2, NULL, 'Bert', 'plain'),
+            (3, '555-3', 'Cleo', 'plain'), (4, NULL, 'Dan', 'gold')
         AS t(guest_id, phone, name, status)
     """)
 
@@ -83,9 +84,10 @@ def test_snapshots(test_spark: SparkSession) -> None:  # noqa: F811 - the fixtur
 @pytest.mark.parametrize("is_old", [False, True])
 def test_joins_and_expectations(test_spark: SparkSession, is_old: bool) -> None:  # noqa: F811, FBT001 - the fixture
     """A row that violates the expectation is not in the table; the event log of the test counts it."""
-    test_spark.sql(
-        "CREATE TABLE travel.inns.stays AS SELECT * FROM VALUES (1, '2024-02-01'), (2, '2024-12-20') AS t(stay, checked_out)"
-    )
+    test_spark.sql("""
+        CREATE TABLE travel.inns.stays AS
+        SELECT * FROM VALUES (1, '2024-02-01'), (2, '2024-12-20') AS t(stay, checked_out)
+    """)
     test_spark.sql("CREATE TABLE travel.inns.reviews AS SELECT * FROM VALUES (1, 5), (2, 3) AS t(stay, stars)")
     if is_old:
         test_spark.sql("INSERT INTO travel.inns.stays VALUES (3, '2023-12-31')")
