@@ -73,8 +73,9 @@ class Airport:
             return
         delay = self.random.choice((None, -5, 0, 15, 90))
         row |= self.key() | {
-            "dest": self.random.choice(("BOS", "ORD")), "tailnum": self.random.choice((None, "N1", "N2")), "distance": 200,
-            "scheduled_departure": self.time().isoformat(), "dep_delay": delay, "arr_delay": delay, "air_time": 60,
+            "dest": self.random.choice(("BOS", "ORD")), "tailnum": self.random.choice((None, "N1", "N2")),
+            "distance": 200, "scheduled_departure": self.time().isoformat(), "dep_delay": delay, "arr_delay": delay,
+            "air_time": 60,
         }  # fmt: skip
         yield row
         if self.random.random() < 0.2:
