@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.foundation.conditions import CONDITIONS, is_known
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
@@ -18,6 +19,7 @@ from framework.sandbox.differences.comparison import compare_rows
 from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.examined import Examined, declared, session_zone
 from framework.sandbox.rows import Rows
+from framework.sandbox.stored.plain_tables import plain_table
 from framework.sandbox.values.typed_values import of_spark
 
 
@@ -57,7 +59,11 @@ def table_rows(sandbox: Examined, dataset: QualifiedName) -> TypedRows:
     Raises:
         OperationError: DATASET_NOT_MATERIALIZED.
     """
-    frame = sandbox.pipeline.table(dataset)
+    pipeline = sandbox.pipeline
+    plain = plain_table(pipeline.storage, pipeline.table_folder(dataset), without=(HIDDEN_COLUMN,))
+    if plain is not None:
+        return TypedRows(schema=plain[0], rows=plain[1])
+    frame = pipeline.table(dataset)
     return TypedRows(schema=frame.schema, rows=tuple(of_spark(row, frame.schema) for row in frame.collect()))
 
 
