@@ -24,6 +24,7 @@ from framework.run.pipeline_session import PipelineSession
 from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
+from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
@@ -58,6 +59,7 @@ class Sandbox:
     Attributes:
         clock: the time of its updates.
         last: the result of the last update; None before the first one.
+        differences: how the differences of `expect` are printed: width, number of rows, colour.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Sandbox:
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-sandbox-") if folder is None else folder).resolve()
         self.clock = SandboxClock()
         self.last: UpdateResult | None = None
+        self.differences = DifferenceFormat()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
             spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,

@@ -161,7 +161,10 @@ orders has other rows than expected: 1 with other values, 1 missing, 2 unexpecte
             [(1, LONG + "13&x=1")],
             [
                 "    id | url",
-                "  ~  1 | …rtures/schedule?gate=A&t=1&delay=12 -> …rtures/schedule?gate=A&t=1&delay=13&x=1",
+                (
+                    "  ~  1 | …31/departures/schedule?gate=A&t=1&delay=12 -> "
+                    "…31/departures/schedule?gate=A&t=1&delay=13&x=1"
+                ),
             ],
         ),
         (
