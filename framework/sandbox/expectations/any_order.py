@@ -124,6 +124,8 @@ def _table_after(
     """Return the table of a twin of the sandbox after an update for each batch."""
     twin = sandbox.twin()
     try:
+        if sandbox.clock.millis is not None:
+            twin.clock.at(sandbox.clock.now())
         for source in sandbox.inputs.sources:
             if source is not permuted:
                 _give(twin, source.written, None if source.real else source.batches)

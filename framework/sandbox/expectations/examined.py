@@ -16,6 +16,7 @@ from framework.run.update.results import FlowResult, UpdateResult
 from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline
+from framework.sandbox.sandbox_clock import SandboxClock
 
 
 class Examined(Protocol):
@@ -23,6 +24,7 @@ class Examined(Protocol):
 
     pipeline: IsolatedPipeline
     inputs: Inputs
+    clock: SandboxClock
     last: UpdateResult | None
     differences: DifferenceFormat
 
