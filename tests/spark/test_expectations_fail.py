@@ -148,6 +148,7 @@ CASES = (
     rows("a number for a text", [(1, 1), (2, 2), (2, 2)], "1 (int) -> 1 (string)", only=["id", "code"]),
     rows("a text for a number", [("1",), (2,), (2,)], "'1' (text)", only=["id"]),
     rows("a missing column", [dict(ADA, code=None), GRACE, GRACE], "NULL -> 1"),
+    rows("columns left out", [{"id": 1}, {"id": 2}, {"id": 2}], "NULL is expected in customer, amount, at, code"),
     rows("another time", [dict(ADA, at="2026-01-31 10:00:00.001"), GRACE, GRACE], "10:00:00.001"),
     rows("another order", BOTH[::-1], "in another order", only=TWO, ordered=True),
     rows("a cell of an AUTO CDC target", [(1, "A"), (2, "Grace")], "A -> Ada", only=TWO, dataset="latest"),
