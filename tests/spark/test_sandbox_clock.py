@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from framework.sandbox.sandbox import Sandbox
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-LATER = datetime(2026, 1, 3, 12, tzinfo=UTC)
 
 SPEC = """
 name: clocked
