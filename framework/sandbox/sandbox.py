@@ -24,7 +24,7 @@ from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
 from framework.sandbox.crashes import Crashes
-from framework.sandbox.expectations import Expectations
+from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
@@ -60,6 +60,7 @@ class Sandbox:
         clock: the time of its updates.
         crash: kills its updates.
         last: the result of the last update; None before the first one.
+        compared: the datasets whose rows were compared.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Sandbox:
         self.clock = SandboxClock(lambda: str(self.pipeline.spark.conf.get("spark.sql.session.timeZone")))
         self.crash = Crashes(self.folder, Path(self.storage), self._restart)
         self.last: UpdateResult | None = None
+        self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
             spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,
@@ -226,6 +228,7 @@ class Sandbox:
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset; see `Expectations.expect`."""
+        self.compared.add(self.dataset(dataset))
         Expectations(self).expect(dataset, rows, only=only, ordered=ordered)
 
     def expect_quality(
@@ -238,9 +241,9 @@ class Sandbox:
         """Check the quarantined rows of a dataset; see `Expectations.expect_quarantined`."""
         Expectations(self).expect_quarantined(dataset, reason=reason, rows=rows)
 
-    def expect_plan(self, steps: Mapping[str, str] | Sequence[str]) -> None:
+    def expect_plan(self, steps: Mapping[str, str] | Sequence[str], **request: Any) -> None:
         """Check the plan of the next update; see `Expectations.expect_plan`."""
-        Expectations(self).expect_plan(steps)
+        Expectations(self).expect_plan(steps, **request)
 
     def expect_events(
         self,
