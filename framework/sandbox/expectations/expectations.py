@@ -20,12 +20,10 @@ class Expectations:
 
     Args:
         sandbox: the sandbox.
-        format: how differences are printed; the zone is that of the session.
     """
 
-    def __init__(self, sandbox: Examined, format: DifferenceFormat | None = None) -> None:
+    def __init__(self, sandbox: Examined) -> None:
         self._sandbox = sandbox
-        self._format = format or DifferenceFormat()
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset's table, whatever their order.
@@ -158,4 +156,4 @@ class Expectations:
         )
 
     def _text(self) -> DifferenceFormat:
-        return replace(self._format, zone=session_zone(self._sandbox))
+        return replace(self._sandbox.differences, zone=session_zone(self._sandbox))
