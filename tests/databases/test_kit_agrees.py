@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "bank" / "pipeline.yml"
-TABLES = {
+TABLES: Mapping[str, tuple[str, list[tuple[Any, ...]]]] = {
     "accounts": ("aid INT PRIMARY KEY, bid INT, abalance INT, filler CHAR(84)", [(1, 1, 30, "x"), (2, 2, -5, None)]),
     "branches": ("bid INT PRIMARY KEY, bbalance INT, filler CHAR(88)", [(1, 30, None), (2, -5, None)]),
     "tellers": ("tid INT PRIMARY KEY, bid INT, tbalance INT, filler CHAR(84)", [(1, 1, 30, None), (2, 2, -6, None)]),

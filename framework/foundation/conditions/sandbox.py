@@ -60,8 +60,6 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "TEST_SOURCE_TOO_SMALL": Condition(
         "{source} has {count}, which can't arrive in another order.", "Give at least two rows or files."
-<<<<<<< HEAD
-=======
     ),
     "TEST_TIME_INVALID": Condition(
         "The clock cannot be set to {time!r}.", "Write the time in ISO 8601, such as 2026-01-01T12:00."
@@ -83,6 +81,5 @@ CONDITIONS: dict[str, Condition] = {
     "TEST_RELEASE_WITHOUT_SPEC": Condition(
         "The release {release} has no file {file} in {folder}.",
         "If the pipeline was in another folder of the repository then, name it: git:TAG:folder.",
->>>>>>> w-h3
     ),
 }
