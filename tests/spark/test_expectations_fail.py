@@ -31,6 +31,7 @@ def small():
     return spark.readStream.table("orders").select("id", "amount")
 
 @dp.materialized_view
+@dp.expect("is large", "amount > 100")
 def revenue():
     return spark.read.table("orders").groupBy("customer").agg(F.sum("amount").alias("amount"))
 
@@ -156,6 +157,7 @@ CASES = (
     quality("the counts", "orders", "has an id", passed=3, failed=1),
     quality("one count", "orders", "amount is positive", failed=1),
     quality("of another dataset", "small", "is small", passed=2, failed=1),
+    quality("of a view", "revenue", "is large", passed=1, failed=1),
     quality("one too many", "orders", "has an id", "2 rows failed expected, 3 passed and 1 failed", failed=2),
     quality("one too few", "orders", "has an id", "0 rows failed expected", failed=0),
     quality("one of two counts", "orders", "has an id", "passed expected", passed=2, failed=1),
@@ -239,6 +241,8 @@ def test_errors_of_updates_are_expected_by_condition_and_dataset(shop: Sandbox, 
     other = twin.expect_error("EXPECTATION_VIOLATION", dataset="orders")
     with pytest.raises(AssertionError, match="not raised for orders"), other:
         twin.update("strict")
+    with pytest.raises(AssertionError, match="was not checked in the last update"):
+        twin.expect_quality("orders", "has an id", failed=0)
     twin.close()
 
 

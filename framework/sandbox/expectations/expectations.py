@@ -137,8 +137,8 @@ class Expectations:
         batches, each order in a new storage with the other inputs as given. Each must end in the table that all rows in
         one batch have. A file with given content stays whole.
 
-        An order costs an update for each batch, of this dataset and what it needs: 20 orders are about 46 updates,
-        some 30 to 60 seconds for an AUTO CDC target. Two rows have two orders, which run once.
+        An order costs an update for each batch, of this dataset and what it needs: 20 orders are about 46 updates, one
+        or two minutes for an AUTO CDC target; five orders take a quarter of it. Two rows have two orders only.
 
         Args:
             dataset: the dataset.
