@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.demo.postgres_server import PostgresServer
+    from framework.sandbox.crashes import Crashes
     from framework.sandbox.sandbox import Sandbox
     from framework.sandbox.sandbox_clock import SandboxClock
     from framework.testing.sessions import RunSession
@@ -156,6 +157,12 @@ def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
 def clock(pipeline: Sandbox) -> SandboxClock:
     """The clock of the test's pipeline: `at("2026-01-01T12:00")` freezes it, `advance(hours=1)` moves it."""
     return pipeline.clock
+
+
+@pytest.fixture
+def crash(pipeline: Sandbox) -> Crashes:
+    """The crashes of the test's pipeline: `with crash.at("after-table-commit"): pipeline.update()`."""
+    return pipeline.crash
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from framework.foundation.errors import UserError
 from framework.operations import testing
 from framework.operations.testing import TestRequest, run_tests
-from framework.views.testing import Part, TestCoverage, TestedPart, coverage_text, tests_json, uncovered_table
+from framework.views.testing import Part, TestCoverage, TestedPart, coverage_text, run_json, uncovered_table
 
 TESTS = """
 from framework.foundation.errors import GraphErrors, UserError
@@ -84,7 +84,7 @@ def test_what_two_tests_cover_is_counted_once() -> None:
         ["main.shop.orders", "dataset", "updated, but never compared", "shop.py:3"],
         ["main.shop.orders: has an id", "expectation", "never seen failing", "shop.py:3"],
     ]
-    assert [*tests_json([], coverage)["coverage"]] == ["datasets", "flows", "expectations"]
+    assert [*run_json([], coverage)["coverage"]] == ["datasets", "flows", "expectations"]
 
 
 def test_no_pipeline_covers_nothing() -> None:
