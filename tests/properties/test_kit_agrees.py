@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -135,10 +134,8 @@ class Files:
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a reference table as CSV."""
-        with self._path(f"reference/{name}", f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), escapechar="\\", doublequote=False)
-            writer.writeheader()
-            writer.writerows(rows)
+        lines = [",".join(rows[0]), *(",".join(map(_cell, row.values())) for row in rows)]
+        self._path(f"reference/{name}", f"{name}.csv").write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
     def schedule(self, rows: Rows) -> None:
         """Write the schedule as Parquet."""
@@ -154,6 +151,12 @@ class Files:
         path = self.root / folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def _cell(value: object) -> str:
+    """A value as Spark reads it from a CSV file."""
+    quoted = str(value).replace('"', '\\"')
+    return "" if value is None else f'"{quoted}"' if isinstance(value, str) else str(value)
 
 
 def seeds() -> list[int]:

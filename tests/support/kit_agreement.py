@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.cdc.model.reserved_names import AUXILIARY_PREFIX
 from framework.engine.files.storage import open_storage
 from framework.record.events import Event
 from framework.record.reader import read_events
@@ -19,11 +20,12 @@ _TIMES = re.compile(r"\d+(?:\.\d+)? (?:s|seconds|ms)\b|\d{4}-\d\d-\d\d[T ][\d:.]
 
 
 def tables_of(spark: SparkSession, storage: str) -> dict[str, list[str]]:
-    """Return the rows of each table in a storage, hidden columns included, by its place."""
+    """Return the rows of each table in a storage, hidden columns included, by its place; no tables of AUTO CDC's own."""
     root = Path(storage) / "tables"
     return {
         str(log.parent.relative_to(root)): sorted(repr(row) for row in table_rows(spark, str(log.parent)))
         for log in sorted(root.rglob("_delta_log"))
+        if not log.parent.name.startswith(AUXILIARY_PREFIX)
     }
 
 
