@@ -57,6 +57,7 @@ class Inputs:
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
         self._is_guessing = False
+        self._written: dict[str, Path] = {}
         self._ingestions: Registry | None = None
         self.schemas: dict[str, StructType | None] = {}
 
@@ -73,8 +74,7 @@ class Inputs:
         """
         if self._named(source) is not None:
             raise UserError("TEST_INPUT_GIVEN_TWICE", location=caller_location(), source=source)
-        slug = re.sub(r"\W+", "_", source).strip("_")[-40:]
-        given = GivenSource(source, self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
+        given = GivenSource(source, self._folder / f"{len(self.sources)}_{_slug(source)}", real=batch is None)
         self.sources.append(given)
         if batch is not None:
             self._add(given, batch, now)
@@ -177,6 +177,8 @@ class Inputs:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
         self._spark = spark
+        if (written := self._read_back(read)) is not None:
+            return written
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
         given = [each for each in found if each is not None]
         schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
@@ -190,6 +192,28 @@ class Inputs:
             return self._messages(given, schema)
         (source,) = given
         return self._rows(spark, source, read)
+
+    def written(self, path: str) -> str:
+        """Return where the code writes in place of a path: in the sandbox, unless the real path is let through.
+
+        What the code has written is read back by the same path.
+        """
+        name = InputName(kind=InputKind.PATH, text=path)
+        real = self._nearest(name)
+        if real is not None and real.real:
+            real.taken = name
+            return path
+        folder = self._written.setdefault(path, self._folder.parent / "written" / f"{len(self._written)}_{_slug(path)}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    def _read_back(self, read: SourceRead) -> StagedRead | None:
+        """Return where a path is that the code has written, unless the test gives it."""
+        if read.path is None:
+            return None
+        name = InputName(kind=InputKind.PATH, text=read.path)
+        found = next((folder for path, folder in self._written.items() if name.nearness(path) is Nearness.WHOLE), None)
+        return None if found is None or self._nearest(name) is not None else StagedRead(path=str(found))
 
     def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
         if read.format == _DELTA:
@@ -294,6 +318,10 @@ class Inputs:
             source=name.text,
             hint=nearest_hint(name.text, written),
         )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"\W+", "_", text).strip("_")[-40:]
 
 
 def _dataset_of(
