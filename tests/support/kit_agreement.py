@@ -20,7 +20,7 @@ _TIMES = re.compile(r"\d+(?:\.\d+)? (?:s|seconds|ms)\b|\d{4}-\d\d-\d\d[T ][\d:.]
 
 
 def tables_of(spark: SparkSession, storage: str) -> dict[str, list[str]]:
-    """Return the rows of each table in a storage, hidden columns included, by its place; no tables of AUTO CDC's own."""
+    """Return the rows of each table in a storage by its place, hidden columns included; no tables of AUTO CDC's own."""
     root = Path(storage) / "tables"
     return {
         str(log.parent.relative_to(root)): sorted(repr(row) for row in table_rows(spark, str(log.parent)))
