@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 from framework.declare.inputs import SourceRead, StagedRead
+from framework.declare.registry import Registry
+from framework.declare.specs import IngestionSpec
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_hint
 from framework.sandbox.given_source import Batch, GivenSource, next_time
 from framework.sandbox.input_files import FORMATS, FileFormat
-from framework.sandbox.input_names import CLOUD_FILES, KAFKA, InputKind, InputName, Nearness, name_of_table, names_of
+from framework.sandbox.input_names import (
+    CLOUD_FILES,
+    KAFKA,
+    InputKind,
+    InputName,
+    Nearness,
+    name_of_copy,
+    name_of_table,
+    names_of,
+)
 from framework.sandbox.kafka_inputs import kafka_columns
 
 if TYPE_CHECKING:
@@ -45,7 +56,9 @@ class Inputs:
         self.sources: list[GivenSource] = []
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
-        self.schemas: dict[str, StructType] = {}
+        self._is_guessing = False
+        self._ingestions: Registry | None = None
+        self.schemas: dict[str, StructType | None] = {}
 
     def give(self, source: str, batch: Batch | None, *, now: float) -> None:
         """Give an input from the start.
@@ -114,9 +127,30 @@ class Inputs:
             found |= set() if name is None else {name}
         return frozenset(found)
 
-    def is_real(self, source: str) -> bool:
-        """Whether the test lets a real input through, by the name that it wrote."""
-        return any(each.real and each.written.rpartition(":")[2] == source for each in self.sources)
+    def is_real(self, ingestion: IngestionSpec) -> bool:
+        """Whether the test lets an ingestion read its database: by its name or by that of its connection."""
+        names = {ingestion.name, ingestion.connection}
+        found = [each for each in self.sources if each.real and each.written.rpartition(":")[2] in names]
+        for each in found:
+            each.taken = InputName(kind=InputKind.NAMED, text=each.written)
+        return bool(found)
+
+    def copied_from(self, registry: Registry) -> None:
+        """Find copies of tables by the names of the tables that the ingestions of a registry copy."""
+        self._ingestions = registry
+
+    @contextmanager
+    def guessing(self) -> Iterator[None]:
+        """Let the block resolve queries as far as their inputs are given; nothing counts as read or as missing."""
+        before = {each: each.taken for each in self.sources}
+        self._is_guessing = True
+        try:
+            yield
+        finally:
+            self._is_guessing = False
+            for each, taken in before.items():
+                each.taken = taken
+            self._missing.clear()
 
     def begin(self, spark: SparkSession) -> None:
         """Forget what was missing before an update is resolved."""
@@ -192,7 +226,9 @@ class Inputs:
         """
         del text
         self._spark = spark
-        found = self._taken(name_of_table(name), caller_location())
+        copied = None if self._ingestions is None else name_of_copy(name, self._ingestions)
+        by_source = None if copied is None or self._nearest(copied) is None else copied
+        found = self._taken(by_source or name_of_table(name), caller_location())
         if found is None:
             raise next(reversed(self._missing.values()))
         return None if found.real else str(found.table(spark, self.schemas.get(str(name))))
