@@ -1,4 +1,4 @@
-"""docs/testing.md is correct: its project is tested as printed; failures, files in YAML and coverage look as it says."""
+"""docs/testing.md is correct: its project is tested as printed; failures, YAML files and coverage look as it says."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "PYTEST_NOT_INSTALLED": Condition(
         "`sluice test` runs the tests with {package}, which is not installed in this environment.",
-        "Install it: pip install 'sluice-spark[test]'",
+        "Install it with `pip install 'sluice-spark[test]'`.",
     ),
     "TESTS_NOT_FOUND": Condition(
         "`pytest{selection}` found no test.",

@@ -54,7 +54,7 @@ def test_a_missing_package_is_named_with_its_installation(missing: str, package:
         run_tests(TestRequest(workers="2"))
     assert (caught.value.fields["package"], caught.value.remedy) == (
         package,
-        "Install it: pip install 'sluice-spark[test]'",
+        "Install it with `pip install 'sluice-spark[test]'`.",
     )
 
 
