@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from pathlib import Path
@@ -31,6 +31,7 @@ from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
 from framework.sandbox.releases import SandboxPlan, release_folder
+from framework.sandbox.rows import Rows
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
@@ -325,6 +326,4 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
 
 def _kept(rows: object) -> object:
     """Return rows that later changes of the test's own values do not change; they are written at the first read."""
-    if isinstance(rows, Iterator | list | tuple | set):
-        return [copy(row) for row in rows]
-    return rows
+    return [copy(row) for row in rows] if isinstance(rows, list | tuple) else Rows.of(rows)
