@@ -7,37 +7,54 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from framework.foundation.errors import UserError
 from framework.sandbox.file_texts import csv_line, json_text
 from framework.sandbox.kafka_inputs import messages_of
 
+INT, STRING = IntegerType(), StringType()
+NESTED = StructType([StructField("a", INT), StructField("b", StructType([StructField("c", STRING)]))])
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [
-        (None, "INT", "null"),
-        (True, "BOOLEAN", "true"),
-        (1.5, "DOUBLE", "1.5"),
-        (float("nan"), "DOUBLE", '"NaN"'),
-        (float("-inf"), "DOUBLE", '"-Infinity"'),
-        (Decimal("1E+2"), "DECIMAL(9,0)", "100"),
-        ('é\n"', "STRING", '"é\\n\\""'),
-        (b"\x00", "BINARY", '"AA=="'),
-        (date(2026, 1, 31), "DATE", '"2026-01-31"'),
-        (NOON, "TIMESTAMP", '"2026-01-31T12:00:00.000000Z"'),
-        (NOON.replace(tzinfo=None), "TIMESTAMP_NTZ", '"2026-01-31T12:00:00.000000"'),
-        ([1, None], "ARRAY<INT>", "[1, null]"),
-        ({"a": 1}, "MAP<STRING, INT>", '{"a": 1}'),
-        ((1, ("x",)), "STRUCT<a: INT, b: STRUCT<c: STRING>>", '{"a": 1, "b": {"c": "x"}}'),
+        (None, INT, "null"),
+        (True, BooleanType(), "true"),
+        (1.5, DoubleType(), "1.5"),
+        (float("nan"), DoubleType(), '"NaN"'),
+        (float("-inf"), DoubleType(), '"-Infinity"'),
+        (Decimal("1E+2"), DecimalType(9, 0), "100"),
+        ('é\n"', STRING, '"é\\n\\""'),
+        (b"\x00", BinaryType(), '"AA=="'),
+        (date(2026, 1, 31), DateType(), '"2026-01-31"'),
+        (NOON, TimestampType(), '"2026-01-31T12:00:00.000000Z"'),
+        (NOON.replace(tzinfo=None), TimestampNTZType(), '"2026-01-31T12:00:00.000000"'),
+        ([1, None], ArrayType(INT), "[1, null]"),
+        ({"a": 1}, MapType(STRING, INT), '{"a": 1}'),
+        ((1, ("x",)), NESTED, '{"a": 1, "b": {"c": "x"}}'),
     ],
 )
-def test_json_has_a_value_as_spark_reads_it(value: Any, kind: str, text: str) -> None:
+def test_json_has_a_value_as_spark_reads_it(value: Any, kind: DataType, text: str) -> None:
     """A value of each type is written as the JSON from which Spark reads the same value."""
-    assert json_text(value, _type(kind)) == text
+    assert json_text(value, kind) == text
 
 
 @pytest.mark.parametrize(
@@ -75,9 +92,3 @@ def test_a_message_of_three_parts_is_refused() -> None:
     with pytest.raises(UserError) as error:
         messages_of([("a", "b", "c")], "orders", 0, 0.0)
     assert error.value.condition == "TEST_MESSAGE_INVALID"
-
-
-def _type(text: str) -> DataType:
-    schema = StructType.fromDDL(f"a {text}")
-    assert isinstance(schema, StructType)
-    return schema.fields[0].dataType
