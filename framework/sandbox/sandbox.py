@@ -175,7 +175,9 @@ class Sandbox:
 
     def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
         spec = self.pipeline.definitions.spec
-        named = [*datasets, *request.get("refresh", ()), *(request.get("full_refresh", ()) if datasets else ())]
+        full = tuple(str(self.dataset(name)) for name in request.get("full_refresh", ()))
+        request["full_refresh"] = full
+        named = [*datasets, *request.get("refresh", ()), *(full if datasets else ())]
         only = tuple(dict.fromkeys(self.dataset(name) for name in named))
         return self.pipeline.prepared(request_of(spec, **request), only)
 
