@@ -103,7 +103,8 @@ class EventPages:
         chosen = wanted if dataset is None else _about(wanted, dataset, index)
         entries = index.before(before, chosen, None if limit is None else limit + 1)
         if entries is None:
-            raise UserError("EVENT_NOT_FOUND", event=before)
+            log = "" if index.before(None, Conditions(), 1) else " The log has no events."
+            raise UserError("EVENT_NOT_FOUND", event=before, log=log)
         shown = entries[:limit]
         events, changed = self._read(shown)
         earlier = shown[-1].id if len(entries) > len(shown) else None

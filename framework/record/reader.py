@@ -12,7 +12,7 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.files.storage_port import FileStatus, Storage
 from framework.foundation.nearest import is_named
 from framework.record.events import Event, EventLevel, EventType, parse_event
-from framework.record.log import EVENTS_FOLDER
+from framework.record.log import EVENTS_FOLDER, logged_updates
 
 _POLL_SECONDS = 0.5
 _MOST_REPEATED = 20_000
@@ -63,8 +63,9 @@ def read_events(
     """Return the matching events, oldest first; with `last`, only the newest ones."""
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
     found: dict[str, tuple[_Age, Event]] = {}
+    files = [file for file in event_files(storage) if update_id is None or update_id in logged_updates([file.name])]
     # Newest files first: a pipeline's updates run one after the other, so the last events are in the last files.
-    for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
+    for file in sorted(files, key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
         found.update((event.id, (_age(event, file), event)) for event in _events_of(storage, file) if matches(event))

@@ -87,7 +87,8 @@ def test_pages_go_back_to_the_beginning(sluice: Sluice) -> None:
     assert "[EVENT_DATASET_NOT_FOUND]" in unknown.stderr
     missing = sluice("events", "--before", "x")
     assert missing.exit_code == 2
-    assert "[EVENT_NOT_FOUND] The event log has no event with the id x." in missing.stderr
+    assert "[EVENT_NOT_FOUND] The event log has no event with the id 'x'." in missing.stderr
+    assert "with the id ''." in sluice("events", "--before", "").stderr
     assert sluice("events", "--before", "x", "--follow").exit_code == 2
 
 
