@@ -164,10 +164,10 @@ def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:
     An event is never placed later than its file's time, which each update corrects. At the same moment, events that
     were moved back come first: an update that starts when it corrects the times comes after them.
 
-    A file's last events may be some milliseconds later than the file, because the time of a file is that of the kernel's
-    last tick. So the events of the file's own millisecond are placed like the later ones: those of one file then keep
-    the order of their times. A tolerance would not do: of a corrected file it would leave some events at their own
-    times, among or after the events of the next update.
+    A file's last events may be some milliseconds later than the file, because the time of a file is that of the last
+    tick of the kernel's clock. So the events of the file's own millisecond are placed like the later ones: those of one
+    file then keep the order of their times. A tolerance would not do: of a corrected file, it would leave some events
+    at their own times, among or after those of the next update.
 
     Args:
         timestamp: the time of the event.

@@ -102,6 +102,15 @@ def test_the_error_for_an_unknown_dataset_suggests_a_similar_one(sluice: Sluice)
     )
 
 
+def test_the_errors_of_an_empty_log_say_so(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Before the first update, no id and no dataset can be right."""
+    pipeline.storage.delete_tree(pipeline.storage.path("events"))
+    for arguments in (("--before", "x"), ("--dataset", "orders")):
+        result = sluice("events", *arguments)
+        assert (result.exit_code, "The log is empty: no update has run yet." in result.stderr) == (2, True)
+    assert json.loads(sluice("events", "-o", "json").stdout) == []
+
+
 def test_a_dataset_without_matching_events_has_an_empty_result(sluice: Sluice) -> None:
     """A known dataset may have no event of a type."""
     result = sluice("events", "--dataset", "orders", "--type", "hook_progress", "-o", "json")

@@ -70,7 +70,7 @@ def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline, swap: p
 
 
 def test_preflight_shows_passwords_that_others_can_read(sluice: Sluice, pipeline: FakePipeline, tmp_path: Path) -> None:
-    """Each folder's file is a finding once, whatever the database answers; an invalid file is the connection's error."""
+    """Each folder's file is a finding once, whatever the database answers; an invalid one is the connection's error."""
     path = tmp_path / "connections.yml"
     path.write_text("bank: postgresql://joe:hunter2@localhost:1/bank\n", "utf-8")
     path.chmod(0o644)
@@ -165,7 +165,7 @@ def test_a_table_whose_log_has_a_gap_names_its_way_out(
     (table,) = gateway["tables"]
     way_out = "sluice ingest resync public.orders" if state == "GAP" else None
     assert (table["state"], table["error"], table["way_out"]) == (state, condition, way_out)
-    store.ask(Request(generation=1, where="id > 1"), "bank", "public.orders")  # by an earlier release
+    store.ask(Request(generation=1, where="id > 1"), "bank", "public.orders")  # of some rows only
     (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
     assert gateway["tables"][0]["state"] == state
     store.ask(Request(generation=1), "bank", "public.orders")

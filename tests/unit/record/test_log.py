@@ -275,7 +275,7 @@ def test_an_update_that_begins_when_a_file_of_the_future_is_corrected_comes_afte
 
 
 def test_events_later_than_the_time_of_their_file_keep_their_order(storage: LocalStorage) -> None:
-    """A file's time may be some milliseconds earlier than its last events: all readers have the start before the end."""
+    """A file's time may be some milliseconds before its last events: all readers have the start before the end."""
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     with open_log(storage, "u-1", clock) as log:
         for state in ("RUNNING", "STOPPING", "CANCELED"):

@@ -213,9 +213,14 @@ def test_a_lease_of_another_release_is_found_without_writing(storage: LocalStora
     (name,) = storage.list_names("update.lease")
     text = (storage.read_text(f"update.lease/{name}") or "").replace('"format": 1', '"format": 9')
     storage.write_text(f"update.lease/{name}", text)
-    for check in (lambda: check_lock_format(remote), lambda: update_lock(remote, "u-2").__enter__()):
+
+    def update(storage: Storage) -> None:
+        with update_lock(storage, "u-2"):
+            pass
+
+    for refused in (check_lock_format, update):
         with pytest.raises(OperationError) as caught:
-            check()
+            refused(remote)
         assert (caught.value.condition, caught.value.fields["found"]) == ("STORED_FORMAT_UNKNOWN", 9)
     assert storage.list_names("update.lease") == [name]
 
