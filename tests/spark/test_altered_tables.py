@@ -159,7 +159,6 @@ def test_a_full_refresh_of_a_view_that_did_not_happen_is_planned_again(spark: Sp
     declare = declared(world, of_events=["n"], of_notes=["n", "word"])
     world.feed([(1, "a")], "n INT, word STRING")
     assert faults(world.run(declare)) == {}
-    spark.sql(f"DELETE FROM delta.`{world.path('all_notes')}`")
     world.feed([(2, "b")], "n INT, word STRING")
     name = f"delta.`{world.path('all_notes')}`"
 
@@ -171,7 +170,6 @@ def test_a_full_refresh_of_a_view_that_did_not_happen_is_planned_again(spark: Sp
     disarm()
     assert faults(result) == {"all_notes": CHANGED}
     assert columns(world, "all_notes") == "n int, word string, own int"
-    assert world.rows("all_notes") == []
     assert step(world, declare, "refresh view all_notes", refresh=["all_notes"]).endswith("; drops own")
     assert states(world.run(declare, refresh=["all_notes"])) == {"all_notes": FlowState.COMPLETED}
     assert columns(world, "all_notes") == "n int, word string"
