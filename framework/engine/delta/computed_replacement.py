@@ -48,6 +48,7 @@ def replace_and_compute(
         pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
     """
     if not can_open(table):  # the columns are the ones with which the table was created
+        check(rows.sparkSession.read.format("delta").load(str(table.path)).schema.json())
         writer = rows.write.format("delta").mode("overwrite").option("userMetadata", user_metadata)
         writer.options(**ALL_PARTITIONS).save(str(table.path))
         return

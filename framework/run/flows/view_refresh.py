@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import Column, DataFrame
@@ -99,7 +99,7 @@ class ViewRefresher:
         self._give_up_rebuild(dataset)
         mark = json.dumps({"sluice": {"computed_from": computed_from, "update": self.update_id}})
         columns = StructType.fromJson(json.loads(dataset.table_schema or ""))
-        properties = {**self.store.properties(dataset), **feature_properties(features_of(columns))}
+        properties = self.store.properties(dataset)
         partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
         definition = TableDefinition(properties=properties, comment=spec.comment, partition_columns=partitions)
         if any(map(_is_written_by_delta, columns.fields)):
@@ -108,9 +108,9 @@ class ViewRefresher:
                 self.store.create(dataset)
                 failpoint("views.after_create")
                 planned = None
-            written = _nullable(columns)
+            written, wanted = _nullable(columns), _with_features(definition, columns)
             check = partial(check_replaced, dataset, planned, written=written.json())
-            replace_and_compute(address, frame, written, definition, check=check, user_metadata=mark)
+            replace_and_compute(address, frame, written, wanted, check=check, user_metadata=mark)
             self.store.cluster(dataset, address)  # a crash before is as below
             return
         exists = self.store.exists(address)
@@ -119,6 +119,7 @@ class ViewRefresher:
             return
         if exists and not spec.cluster_by and replace_rows(address, frame, definition, user_metadata=mark):
             return
+        definition = _with_features(definition, frame.schema)
         check = partial(check_replaced, dataset, planned, written=frame.schema.json())
         if exists and replace_table(address, frame, definition, check=check, user_metadata=mark):
             self.store.cluster(dataset, address)  # a crash before is as below
@@ -128,7 +129,7 @@ class ViewRefresher:
             # with the rows, as it is by a refresh whose plan says so; changes after that are a conflict.
             check(self.store.schema(address) or "")
         writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, mark)
-        for key, value in properties.items():
+        for key, value in definition.properties.items():
             writer = writer.tableProperty(key, value)
         if spec.comment:
             writer = writer.tableProperty("comment", spec.comment)
@@ -152,6 +153,11 @@ class ViewRefresher:
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
         return dataset
+
+
+def _with_features(definition: TableDefinition, columns: StructType) -> TableDefinition:
+    """Return a definition that also enables the table features for the types of new columns."""
+    return replace(definition, properties={**definition.properties, **feature_properties(features_of(columns))})
 
 
 @contextmanager
