@@ -48,6 +48,7 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
+from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,8 +164,7 @@ class Pipeline:
     def storage(self) -> Storage:
         """The storage of checkpoints, events and tables; local storage needs no Spark."""
         if self._storage is None:
-            local = is_local(self._spec.storage)
-            self._storage = open_storage(self._spec.storage, None if local else self.spark)
+            self._storage = open_storage(self._spec.storage, None if is_local(self._spec.storage) else self.spark)
         return self._storage
 
     @property
@@ -387,12 +387,15 @@ class Pipeline:
         """The rows that flows could not write, with `list()`, `rows()`, `replay()` and `drop()`."""
         return Quarantine(store=self._store, graph=lambda: self.graph)
 
+    def sandbox(self, folder: str | Path | None = None) -> Sandbox:
+        """Return a sandbox for tests and notebooks, in a folder of its own; None for a temporary one. See `Sandbox`."""
+        return Sandbox(self._spec, self._modules, self._session, folder)
+
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
         folder = self.storage.path(EVENTS_FOLDER)
-        if not self.storage.exists(folder):
-            return self.spark.createDataFrame([], EVENT_SCHEMA)
-        return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
+        log = self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS)
+        return log.json(folder) if self.storage.exists(folder) else self.spark.createDataFrame([], EVENT_SCHEMA)
 
     def close(self) -> None:
         """Stop the Spark session if a pipeline of this process started it and no other pipeline uses it."""
@@ -418,9 +421,7 @@ class Pipeline:
 
     @property
     def _definitions(self) -> Definitions:
-        declared = self._declared
-        declared.check(self._store)
-        return declared
+        return self._declared.check(self._store)
 
     def _making(
         self, request: UpdateRequest, observers: Sequence[Observer], identity: UpdateIdentity | None
