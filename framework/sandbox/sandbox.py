@@ -24,6 +24,7 @@ from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
 from framework.sandbox.crashes import Crashes
+from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
@@ -60,6 +61,8 @@ class Sandbox:
         clock: the time of its updates.
         crash: kills its updates.
         last: the result of the last update; None before the first one.
+        differences: how the differences of `expect` are printed: width, number of rows, colour.
+        compared: the datasets whose rows were compared.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class Sandbox:
         self.clock = SandboxClock(lambda: str(self.pipeline.spark.conf.get("spark.sql.session.timeZone")))
         self.crash = Crashes(self.folder, Path(self.storage), self._restart)
         self.last: UpdateResult | None = None
+        self.differences = DifferenceFormat()
+        self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
             spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,
@@ -226,6 +231,7 @@ class Sandbox:
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset; see `Expectations.expect`."""
+        self.compared.add(self.dataset(dataset))
         Expectations(self).expect(dataset, rows, only=only, ordered=ordered)
 
     def expect_quality(
