@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -175,7 +176,9 @@ class Sandbox:
 
     def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
         spec = self.pipeline.definitions.spec
-        named = [*datasets, *request.get("refresh", ()), *(request.get("full_refresh", ()) if datasets else ())]
+        full = tuple(str(self.dataset(name)) for name in request.get("full_refresh", ()))
+        request["full_refresh"] = full
+        named = [*datasets, *request.get("refresh", ()), *(full if datasets else ())]
         only = tuple(dict.fromkeys(self.dataset(name) for name in named))
         return self.pipeline.prepared(request_of(spec, **request), only)
 
@@ -313,8 +316,15 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert columns is None or isinstance(columns, StructType)
     return Batch(
-        value=rows,
+        value=_kept(rows),
         schema=columns,
         file=file.get("file"),
         content=content.encode() if isinstance(content, str) else content,
     )
+
+
+def _kept(rows: object) -> object:
+    """Return rows that later changes of the test's own values do not change; they are written at the first read."""
+    if isinstance(rows, Iterator | list | tuple | set):
+        return [copy(row) for row in rows]
+    return rows

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.testing import databricks_tests
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", _MARKER)
+    databricks_tests.install()
+
+
+def pytest_unconfigure() -> None:
+    """Remove Databricks' module again."""
+    databricks_tests.uninstall()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -70,7 +70,7 @@ def test_what_is_written_is_read_back_equal(
     schema = StructType([StructField(f"c{number}", data_type(kind)) for number, kind in enumerate(kinds)])
     row = st.fixed_dictionaries({f"c{number}": st.none() | values for number, values in enumerate(kinds.values())})
 
-    @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(rows=st.lists(row, min_size=20, max_size=20))
     def holds(rows: list[dict[str, Any]]) -> None:
         folder: Path = tmp_path_factory.mktemp("typed")
