@@ -139,11 +139,12 @@ class Pipeline:
         return pipeline
 
     def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:
-        self._modules = tuple(modules)
+        self._modules = modules
         self._session = session
         self._updates = Updates(lambda: compare_backups(self.storage, self.graph, self._reconciled))
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
+        self._loaded_from: tuple[Module, ...] = ()
         self._storage: Storage | None = None
 
     @property
@@ -176,6 +177,7 @@ class Pipeline:
         Raises:
             GraphErrors: all errors of the definitions.
         """
+        self._notice_changes()
         if self._graph is None:
             self._graph = self._definitions.expanded(self._store, UpdateRequest()).resolve(self._store, UpdateRequest())
         return self._graph
@@ -425,9 +427,15 @@ class Pipeline:
 
     @property
     def _declared(self) -> Definitions:
+        self._notice_changes()
         if self._loaded is None or self._loaded.failure is not None:  # the code may be fixed between two calls
-            self._loaded = Definitions.load(self._spec, self._modules, self.spark)
+            self._loaded, self._loaded_from = Definitions.load(self._spec, self._modules, self.spark), (*self._modules,)
         return self._loaded
+
+    def _notice_changes(self) -> None:
+        """Load modules again if their sequence has changed, as that of a notebook's cells does."""
+        if self._loaded_from != (*self._modules,):
+            self._loaded = self._graph = None
 
     @property
     def _definitions(self) -> Definitions:

@@ -1,0 +1,95 @@
+"""The pipeline of a notebook: its modules are cells, and its updates are displayed while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self, Unpack
+
+from framework.foundation.errors import GraphErrors
+from framework.notebook.cell_modules import CellModules
+from framework.notebook.live_display import LiveDisplay
+from framework.pipeline import Pipeline
+from framework.plan.request import RequestOptions
+from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.results import UpdateResult
+from framework.running_update import Observer
+from framework.views.explanation import Explanation, explain_dataset
+
+
+class NotebookPipeline(Pipeline):
+    """A pipeline whose modules are cells, beside those of its spec if it has one."""
+
+    @classmethod
+    def of_cells(
+        cls,
+        cells: CellModules,
+        *,
+        spec: str | Path | None = None,
+        name: str = "notebook",
+        storage: str | None = None,
+        catalog: str = "main",
+        schema: str = "default",
+        parameters: dict[str, str] | None = None,
+    ) -> Self:
+        """Return the pipeline of a notebook's cells.
+
+        Args:
+            cells: the cells; the pipeline follows their changes.
+            spec: the file of a pipeline that the cells extend; the next three arguments are then the file's.
+            name: the pipeline's name.
+            storage: its storage; default: that of the spec, or `.sluice/<name>`.
+            catalog: catalog of names without one.
+            schema: schema of names without one.
+            parameters: configuration entries.
+        """
+        if spec is not None:
+            pipeline = cls.from_spec(spec, parameters=parameters, storage=storage)
+        else:
+            pipeline = cls(name=name, storage=storage, catalog=catalog, schema=schema, configuration=parameters)
+        pipeline._modules = cells
+        return pipeline
+
+    def run(
+        self,
+        *,
+        observers: Sequence[Observer] = (),
+        identity: UpdateIdentity | None = None,
+        **request: Unpack[RequestOptions],
+    ) -> UpdateResult:
+        """Update the pipeline's datasets; the cell displays the graph with the states of its datasets meanwhile.
+
+        The arguments and errors are those of `Pipeline.run`.
+        """
+        with LiveDisplay(lambda: self._graph) as live:
+            result = super().run(observers=(*observers, live), identity=identity, **request)
+            live.end(result)
+        return result
+
+    def explain(self, dataset: str) -> Explanation:
+        """Return what the next update does with a dataset and why, with the errors that are foretold; write nothing.
+
+        Raises:
+            GraphErrors: all errors of the definitions.
+            UserError: DATASET_NOT_FOUND.
+        """
+        plan = self.plan()
+        found = self.graph.dataset(self._complete(dataset))
+        name = self._table(dataset).name if found is None else found.name
+        return explain_dataset(self.graph, plan, name)
+
+    def load(self, file: str) -> None:
+        """Load the cells; errors of queries are found later, when the graph is resolved.
+
+        Args:
+            file: the file name of the newest cell, whose faulty declarations are raised, too.
+
+        Raises:
+            GraphErrors: the errors of cells that raised, and of declarations.
+        """
+        declared = self._declared
+        if declared.failure is not None:
+            raise declared.failure
+        faults = [each for each in declared.registry.faults if each.location and each.location.file == file]
+        if faults:
+            raise GraphErrors(faults)
