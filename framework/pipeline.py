@@ -48,7 +48,6 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
-from framework.sandbox.isolation import Isolation
 from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -166,8 +165,7 @@ class Pipeline:
     def storage(self) -> Storage:
         """The storage of checkpoints, events and tables; local storage needs no Spark."""
         if self._storage is None:
-            local = is_local(self._spec.storage)
-            self._storage = open_storage(self._spec.storage, None if local else self.spark)
+            self._storage = open_storage(self._spec.storage, None if is_local(self._spec.storage) else self.spark)
         return self._storage
 
     @property
@@ -392,15 +390,8 @@ class Pipeline:
         return Quarantine(store=self._store, graph=lambda: self.graph)
 
     def sandbox(self, folder: str | Path | None = None) -> Sandbox:
-        """Return a sandbox: the pipeline with a storage of its own and given inputs, for tests and notebooks.
-
-        Args:
-            folder: the folder of its storage and inputs; None for a temporary one, which closing the sandbox removes.
-        """
-        return Sandbox(self._isolated, folder)
-
-    def _isolated(self, isolation: Isolation) -> Pipeline:
-        raise NotImplementedError
+        """Return a sandbox for tests and notebooks, in a folder of its own; None for a temporary one. See `Sandbox`."""
+        return Sandbox(self._spec, self._modules, self._session, folder)
 
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
@@ -439,9 +430,7 @@ class Pipeline:
 
     @property
     def _definitions(self) -> Definitions:
-        declared = self._declared
-        declared.check(self._store)
-        return declared
+        return self._declared.check(self._store)
 
     def _making(
         self, request: UpdateRequest, observers: Sequence[Observer], identity: UpdateIdentity | None

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from framework.declare.inputs import GivenInputs
 from framework.declare.local_table import LocalTable
 from framework.declare.specs import DatasetSpec, ExpectationSpec, FlowSpec, IngestedGateway, IngestionSpec
 from framework.foundation.errors import SluiceError, UserError
@@ -75,6 +76,7 @@ class Registry:
         catalog: the default catalog of unqualified names.
         schema: the default schema of unqualified names.
         local_tables: local copies of tables of other catalogs.
+        inputs: gives the rows of what the code reads; None outside of a sandbox.
         gateways: the ingestions with their tables, as listed by the database.
         waiting_expectations: expectations that are stacked below a dataset's decorator, until that is applied. If any
             remain after the modules are loaded, they belong to no dataset, and the loader reports them.
@@ -97,6 +99,7 @@ class Registry:
     catalog: str
     schema: str
     local_tables: tuple[LocalTable, ...] = ()
+    inputs: GivenInputs | None = None
     datasets: list[DatasetSpec] = field(default_factory=list)
     flows: list[FlowSpec] = field(default_factory=list)
     ingestions: list[IngestionSpec] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -65,10 +65,14 @@ class Resolved:
         """Return the flow of a temporary view; None if it is not resolved, or has a fault."""
         return self.flows.get(self.into[name][0].name)
 
+    def graph_flows(self, specs: Iterable[FlowSpec]) -> tuple[GraphFlow, ...]:
+        """Return the resolved ones of some flows."""
+        found = (self.flows.get(spec.name) for spec in specs)
+        return tuple(each.flow for each in found if each is not None)
+
     def flows_into(self, dataset: QualifiedName) -> list[GraphFlow]:
         """Return the resolved flows into a dataset."""
-        found = (self.flows.get(flow.name) for flow in self.into.get(dataset, ()))
-        return [each.flow for each in found if each is not None]
+        return [*self.graph_flows(self.into.get(dataset, ()))]
 
     def reads_into(self, dataset: QualifiedName) -> list[Read]:
         """Return the reads of the resolved flows into a dataset."""

@@ -84,6 +84,12 @@ class PipelineSession:
         """Let the next `get` return a new session: the last one still has functions that old code registered."""
         self._own = None
 
+    def sibling(self, spec: PipelineSpec) -> PipelineSession:
+        """Return a further session of the same JVM for another pipeline, without settings and views of this one."""
+        self.get(spec)
+        assert self._base is not None
+        return PipelineSession(base=self._base.newSession())
+
     def uses(self, base: SparkSession) -> bool:
         """Whether the pipeline's session runs in the same JVM as the other session."""
         return self._base is not None and self._base.sparkContext is base.sparkContext

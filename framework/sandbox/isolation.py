@@ -1,92 +1,206 @@
-"""What a sandbox needs of a pipeline, and how it differs from the pipeline that users run."""
+"""The pipeline of a sandbox: its own storage, given inputs, no effect outside of its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING
 
-from framework.declare.inputs import GivenInputs
-from framework.declare.pipeline_spec import PipelineSpec
+from framework.declare.modules.loader import Module
+from framework.declare.pipeline_spec import PipelineSpec, load_spec
+from framework.declare.registry import Registry
+from framework.declare.specs import DatasetKind, DatasetSpec
+from framework.declare.workspace.surroundings import updating
+from framework.engine.files.storage import open_storage
 from framework.foundation.clock import Clock
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import GraphErrors, OperationError, RequestErrors, SluiceError
 from framework.foundation.files.storage import Storage
+from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
-from framework.plan.request import RequestOptions
-from framework.plan.steps import Plan
+from framework.plan.planner import foretold
+from framework.plan.request import UpdateRequest
 from framework.recovery.quarantine.quarantine import Quarantine
-from framework.run.update.results import UpdateResult
+from framework.run.flows.state.state_reader import StateReader
+from framework.run.flows.stop_signal import StopSignal
+from framework.run.pipeline_session import PipelineSession
+from framework.run.tables.table_record import StorageLayout
+from framework.run.tables.table_store import TableStore
+from framework.run.update.definitions import Definitions
+from framework.run.update.settings import UpdateSettings
+from framework.run.update.update import Update
+from framework.sandbox import test_session
+from framework.sandbox.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Isolation:
-    """How the pipeline of a sandbox differs from the pipeline that users run.
+class IsolatedPipeline:
+    """The pipeline of a sandbox.
 
     Args:
-        storage: the folder of its checkpoints, events and tables.
+        spec: the spec of the pipeline, with the storage and the settings of the sandbox.
+        modules: modules given in Python.
+        session: the session of the sandbox.
         inputs: takes the reads of its code.
         clock: the time of its updates.
-        code: the folder of another release of its spec and modules; None for the pipeline's own.
     """
 
-    storage: str
-    inputs: GivenInputs
-    clock: Clock
-    code: Path | None = None
+    def __init__(
+        self, *, spec: PipelineSpec, modules: Sequence[Module], session: PipelineSession, inputs: Inputs, clock: Clock
+    ) -> None:
+        self.spec = spec
+        self._modules, self._session, self._inputs, self._clock = tuple(modules), session, inputs, clock
+        self._loaded: Definitions | None = None
+        self._graph: DataflowGraph | None = None
+        self.storage: Storage = open_storage(spec.storage, None)
 
+    def of_release(self, folder: Path) -> IsolatedPipeline:
+        """Return the pipeline with the spec and the modules of another release, on the same storage and inputs.
 
-class IsolatedPipeline(Protocol):
-    """The pipeline of a sandbox; `framework.pipeline.Pipeline` is one."""
-
-    @property
-    def spec(self) -> PipelineSpec:
-        """The configuration of the pipeline."""
-        ...
+        Args:
+            folder: the folder of the spec in that release.
+        """
+        assert self.spec.file is not None, "a pipeline made in Python has no releases"
+        local = Path(self.spec.file).with_name("sluice.local.yml")
+        found = load_spec(folder / Path(self.spec.file).name, local if local.exists() else None)
+        spec = isolated_spec(found, self.spec.storage)
+        session = self._session.sibling(self.spec)
+        return IsolatedPipeline(spec=spec, modules=(), session=session, inputs=self._inputs, clock=self._clock)
 
     @property
     def spark(self) -> SparkSession:
-        """The pipeline's own session."""
-        ...
+        """The session of the sandbox."""
+        return self._session.get(self.spec)
 
     @property
-    def storage(self) -> Storage:
-        """The storage of checkpoints, events and tables."""
-        ...
+    def store(self) -> TableStore:
+        """The tables of the sandbox."""
+        return TableStore(pipeline=self.spec.name, spark=self.spark, storage=self.storage)
 
     @property
     def graph(self) -> DataflowGraph:
-        """The resolved graph of the last plan or update."""
-        ...
+        """The graph of the last plan or update; else of all datasets."""
+        if self._graph is None:
+            self.prepared(UpdateRequest(), ())
+        assert self._graph is not None
+        return self._graph
 
     @property
     def quarantine(self) -> Quarantine:
         """The rows that flows could not write."""
-        ...
+        return Quarantine(store=self.store, graph=lambda: self.graph)
 
-    def plan(self, **request: Unpack[RequestOptions]) -> Plan:
-        """Return the steps of an update."""
-        ...
+    @property
+    def definitions(self) -> Definitions:
+        """The declarations of the modules, which are loaded once."""
+        if self._loaded is None or self._loaded.failure is not None:
+            self._inputs.begin(self.spark)
+            self._loaded = Definitions.load(self.spec, self._modules, self.spark, self._inputs)
+        return self._loaded
 
-    def run(self, **request: Unpack[RequestOptions]) -> UpdateResult:
-        """Update datasets."""
-        ...
+    def names(self) -> tuple[QualifiedName, ...]:
+        """The names of all declared datasets."""
+        return tuple(spec.name for spec in self.definitions.registry.datasets)
+
+    def table(self, name: QualifiedName) -> DataFrame:
+        """Return the rows of a declared dataset: given, of a table, or of a sink."""
+        registry = self.definitions.registry
+        given = self._inputs.given_datasets(self.names(), registry.name)
+        if name in given:
+            folder = self._inputs.table(self.spark, name, str(name))
+            return self.spark.read.format("delta").load(folder)
+        (spec,) = [_isolated(each, self.store.layout) for each in registry.datasets if each.name == name]
+        if spec.kind is DatasetKind.SINK:
+            return self.spark.read.format("delta").load(dict(spec.options)["path"])
+        self.store.check_readable(spec)
+        return self.store.frame(spec)
 
     def foretell(self) -> tuple[OperationError, ...]:
         """Return the errors of flows that certainly can't continue."""
-        ...
+        return foretold(self.graph, StateReader(graph=self.graph, store=self.store).read())
 
-    def table(self, name: str) -> DataFrame:
-        """Return the current rows of a table."""
-        ...
+    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName]) -> Update:
+        """Return an update of some datasets and of all that they read.
+
+        Args:
+            request: the request; `refresh` is replaced by these datasets.
+            only: the datasets; () for all.
+
+        Raises:
+            GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
+            RequestErrors: TEST_INPUT_UNUSED.
+        """
+        definitions = self.definitions
+        registry = isolated(definitions.registry, self._inputs, StorageLayout(storage=self.storage))
+        definitions = replace(definitions, registry=registry)
+        self._inputs.begin(self.spark)
+        with updating(is_run=True):
+            definitions = definitions.check(self.store).expanded(self.store, request)
+
+        def resolve() -> DataflowGraph:
+            return definitions.resolve(self.store, request, only or None)
+
+        self._graph = self._resolved(resolve)
+        request = definitions.configured(replace(request, refresh=tuple(each.name for each in self._graph.datasets)))
+        return Update(
+            graph=self._graph, registry=definitions.registry, spark=self.spark, store=self.store, request=request,
+            settings=UpdateSettings.of(definitions.spec), clock=self._clock, stop=StopSignal(), resolve=resolve,
+        )  # fmt: skip
+
+    def _resolved(self, resolve: Callable[[], DataflowGraph]) -> DataflowGraph:
+        errors: list[SluiceError] = []
+        graph: DataflowGraph | None = None
+        try:
+            graph = resolve()
+        except GraphErrors as error:
+            errors += error.errors
+        errors += self._inputs.faults()
+        if errors or graph is None:
+            raise GraphErrors(list({error.render(): error for error in errors}.values()))
+        unused = self._inputs.unused()
+        if unused:
+            raise RequestErrors(unused)
+        return graph
 
     def close(self) -> None:
         """Release the session."""
-        ...
+        self._session.close()
 
 
-MakePipeline = Callable[[Isolation], IsolatedPipeline]
-"""Makes the pipeline of a sandbox; called again for the code of another release."""
+def isolated_spec(spec: PipelineSpec, storage: str) -> PipelineSpec:
+    """Return the spec of a sandbox: with its storage, the settings of tests, and without retries."""
+    return replace(
+        spec, storage=storage, spark_conf=(*spec.spark_conf, *test_session.SESSION.items()), development=True,
+        continuous=False,
+    )  # fmt: skip
+
+
+def isolated(registry: Registry, inputs: Inputs, layout: StorageLayout) -> Registry:
+    """Return the declarations of a sandbox.
+
+    Datasets whose rows are given have no flows, and are read as other tables. Tables are in the storage of the sandbox,
+    and so are the rows of sinks. Event hooks are not called, and databases are not connected to.
+    """
+    given = inputs.given_datasets([spec.name for spec in registry.datasets], registry.name)
+    flows = [flow for flow in registry.flows if flow.target not in given]
+    return replace(
+        registry,
+        datasets=[_isolated(spec, layout) for spec in registry.datasets if spec.name not in given],
+        flows=flows,
+        ingestions=[each for each in registry.ingestions if inputs.is_real(each.name)],
+        hooks=[],
+    )
+
+
+def _isolated(spec: DatasetSpec, layout: StorageLayout) -> DatasetSpec:
+    """Return a dataset whose rows are in the storage of the sandbox."""
+    if spec.kind is not DatasetKind.SINK:
+        return replace(spec, path=None)
+    options = {key.lower(): value for key, value in spec.options}
+    table = options.get("tablename") if (spec.format or "").lower() == "delta" else None
+    name = (
+        spec.name if table is None else QualifiedName.parse(table, catalog=spec.name.catalog, schema=spec.name.schema)
+    )
+    return replace(spec, format="delta", options=(("path", layout.table(name)),))

@@ -8,25 +8,51 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
+from pyspark.sql.types import StructType
+
+from framework.declare.modules.loader import Module
+from framework.declare.pipeline_spec import PipelineSpec
+from framework.foundation.errors import UserError
+from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
+from framework.graph.rules import did_you_mean
+from framework.plan.request import RequestOptions
 from framework.plan.steps import Plan
-from framework.run.update.results import UpdateResult
+from framework.run.pipeline_session import PipelineSession
+from framework.run.update.definitions import request_of
+from framework.run.update.results import UpdateResult, UpdateState
+from framework.run.update.update import Update
 from framework.sandbox.expectations import Expectations
-from framework.sandbox.isolation import IsolatedPipeline, MakePipeline
+from framework.sandbox.given_source import Batch
+from framework.sandbox.inputs import Inputs
+from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+
+
+class FileOptions(TypedDict, total=False):
+    """How the rows of a batch become a file.
+
+    Args:
+        file: the path of the file below the folder of the input, such as `date=2026-01-31/orders.csv`.
+        content: the content of the file, in place of rows.
+    """
+
+    file: str
+    content: str | bytes
 
 
 class Sandbox:
     """A pipeline with a storage of its own and given inputs; its updates are real ones.
 
     Args:
-        make: makes the pipeline.
+        spec: the pipeline's spec.
+        modules: its modules given in Python.
+        session: its session, in whose JVM the sandbox has another one.
         folder: the folder of its storage and inputs; None for a temporary one, which `close` removes.
 
     Attributes:
@@ -34,17 +60,19 @@ class Sandbox:
         last: the result of the last update; None before the first one.
     """
 
-    def __init__(self, make: MakePipeline, folder: str | Path | None = None) -> None:
-        self._make = make
+    def __init__(
+        self, spec: PipelineSpec, modules: Sequence[Module], session: PipelineSession, folder: str | Path | None = None
+    ) -> None:
+        self._of = spec, modules, session
         self._is_own_folder = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="sluice-sandbox-")) if folder is None else Path(folder)
+        self.folder = Path(tempfile.mkdtemp(prefix="sluice-sandbox-") if folder is None else folder).resolve()
         self.clock = SandboxClock()
         self.last: UpdateResult | None = None
-
-    @property
-    def pipeline(self) -> IsolatedPipeline:
-        """The pipeline of the sandbox."""
-        raise NotImplementedError
+        self.inputs = Inputs(self.folder / "inputs")
+        self.pipeline = IsolatedPipeline(
+            spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,
+            clock=self.clock,
+        )  # fmt: skip
 
     @property
     def graph(self) -> DataflowGraph:
@@ -58,19 +86,44 @@ class Sandbox:
 
     def given(
         self,
-        source: str,
+        source: str | Path,
         rows: object = (),
         *,
         schema: str | StructType | None = None,
         real: bool = False,
-        **options: object,
+        **file: Unpack[FileOptions],
     ) -> None:
-        """Give the rows of an input from the start."""
-        raise NotImplementedError
+        """Give the rows of an input from the start.
 
-    def arrives(self, source: str, rows: object, *, schema: str | StructType | None = None, **options: object) -> None:
-        """Append one more batch to an input: a file, a commit, or messages."""
-        raise NotImplementedError
+        Args:
+            source: the input as the code names it, or the end of its name: a dataset, another table, a path, a topic,
+                a table of a database.
+            rows: tuples, dicts, a text table, the `Path` of a CSV or JSON file, or a DataFrame; missing columns are
+                NULL.
+            schema: the columns; default: those of the read or of the dataset, or else those of the rows.
+            real: whether the real input is read; the test then gives no rows.
+            **file: how the rows become a file.
+
+        Raises:
+            UserError: TEST_INPUT_GIVEN_TWICE, and the errors of rows that can't be read.
+        """
+        batch = None if real else _batch(rows, schema, file)
+        self.inputs.give(str(source), batch, now=self._now())
+
+    def arrives(
+        self,
+        source: str | Path,
+        rows: object = (),
+        *,
+        schema: str | StructType | None = None,
+        **file: Unpack[FileOptions],
+    ) -> None:
+        """Append one more batch to an input: a file, a commit, or messages; the arguments are those of `given`.
+
+        Raises:
+            UserError: TEST_INPUT_REAL, and the errors of rows that can't be read.
+        """
+        self.inputs.arrive(str(source), _batch(rows, schema, file), now=self._now())
 
     def update(
         self,
@@ -79,28 +132,92 @@ class Sandbox:
         full_refresh_all: bool = False,
         reset_checkpoints: Sequence[str] | Mapping[str, str | Sequence[str]] = (),
     ) -> UpdateResult:
-        """Update datasets and all that they need; all datasets if none is named."""
-        raise NotImplementedError
+        """Update datasets and all that they read; all datasets if none is named.
+
+        Args:
+            datasets: the names of datasets.
+            full_refresh: datasets to clear and recompute.
+            full_refresh_all: whether all datasets are cleared and recomputed.
+            reset_checkpoints: flows that start with a new checkpoint, as of `Pipeline.run`.
+
+        Raises:
+            GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
+            RequestErrors: TEST_INPUT_UNUSED of each given input that nothing reads.
+            SluiceError: the error of the first flow that failed.
+        """
+        update = self._prepared(
+            datasets, full_refresh=full_refresh, full_refresh_all=full_refresh_all, reset_checkpoints=reset_checkpoints
+        )
+        self.last = update.run()
+        for flow in self.last.flows:
+            if flow.error is not None:
+                raise flow.error
+        assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
+        return self.last
 
     def plan(self, *datasets: str, **request: Any) -> Plan:
-        """Return the steps of an update with the same arguments."""
-        raise NotImplementedError
+        """Return the steps of an update with the same arguments.
+
+        Raises:
+            SluiceError: as of `update`.
+        """
+        return self._prepared(datasets, **request).plan()
+
+    def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
+        spec = self.pipeline.definitions.spec
+        named = [*datasets, *request.get("refresh", ()), *(request.get("full_refresh", ()) if datasets else ())]
+        only = tuple(dict.fromkeys(self.dataset(name) for name in named))
+        return self.pipeline.prepared(request_of(spec, **request), only)
+
+    def dataset(self, name: str) -> QualifiedName:
+        """Return the full name of a declared dataset by its name, or by the end of it.
+
+        Raises:
+            UserError: DATASET_NOT_FOUND.
+        """
+        known, spec = self.pipeline.names(), self.pipeline.spec
+        full = QualifiedName.parse(name, catalog=spec.catalog, schema=spec.schema)
+        if full in known:
+            return full
+        near = [each for each in known if str(each).endswith(f".{name.lower()}")]
+        if len(near) != 1:
+            raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, known))
+        return near[0]
 
     def rows(self, dataset: str, *columns: str) -> list[dict[str, Any]]:
-        """Return the rows of a table."""
-        raise NotImplementedError
+        """Return the rows of a table.
+
+        Args:
+            dataset: its name.
+            columns: the columns; all if none is named.
+
+        Raises:
+            UserError: DATASET_NOT_FOUND.
+            OperationError: DATASET_NOT_MATERIALIZED before its first update.
+        """
+        frame = self.table(dataset)
+        return [row.asDict() for row in (frame.select(*columns) if columns else frame).collect()]
 
     def table(self, dataset: str) -> DataFrame:
-        """Return the rows of a table as a DataFrame."""
-        raise NotImplementedError
+        """Return the rows of a table, or of a sink, as a DataFrame.
 
-    def twin(self, *, without: str) -> Sandbox:
-        """Return a sandbox in a new folder with the same given inputs, as given and arrived so far, except one."""
-        raise NotImplementedError
+        Raises:
+            UserError: DATASET_NOT_FOUND.
+            OperationError: DATASET_NOT_MATERIALIZED before its first update.
+        """
+        return self.pipeline.table(self.dataset(dataset))
 
-    def batches(self, source: str) -> tuple[list[dict[str, Any]], ...]:
-        """Return the rows of an input by batch, as given and arrived so far."""
-        raise NotImplementedError
+    def twin(self, folder: str | Path | None = None) -> Sandbox:
+        """Return another sandbox of the pipeline, without inputs and without a storage.
+
+        Args:
+            folder: its folder; None for a temporary one.
+        """
+        spec, modules, session = self._of
+        return Sandbox(spec, modules, session, folder)
+
+    def _now(self) -> float:
+        return self.clock.now().timestamp()
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset; see `Expectations.expect`."""
@@ -148,6 +265,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Release the session, and remove the folder if it is temporary."""
+        self.pipeline.close()
         if self._is_own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -158,3 +276,15 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> Batch:
+    content = file.get("content")
+    columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert columns is None or isinstance(columns, StructType)
+    return Batch(
+        value=rows,
+        schema=columns,
+        file=file.get("file"),
+        content=content.encode() if isinstance(content, str) else content,
+    )

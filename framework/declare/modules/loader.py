@@ -76,7 +76,7 @@ def load_modules(spec: PipelineSpec, modules: Sequence[Module], registry: Regist
     functions = [module for module in modules if not isinstance(module, str | Path | ModuleType)]
     folders = [*_import_roots(spec, root), *(file.parent for file in files), *(_package(file)[0] for file in files)]
     namespaces = [found for function in functions if (found := namespace_of(function)) is not None]
-    loading = _Loading(imports=PipelineImports(folders, spark, spec, namespaces))
+    loading = _Loading(imports=PipelineImports(folders, spark, spec, namespaces, registry.inputs))
     with registering(registry), shimmed(), guarded_module(), loading.imports.running():
         loading.local_functions(spec)
         for file in files:

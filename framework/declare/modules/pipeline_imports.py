@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from framework.declare.inputs import GivenInputs
 from framework.declare.modules.displays import without_displays
 from framework.declare.modules.notebook_cells import cells_of
 from framework.declare.modules.notebook_source import python_source
@@ -63,10 +64,16 @@ class PipelineImports:
         spark: the session that each module has as the global `spark`.
         spec: the spec of the pipeline, with the local replacements of a workspace.
         namespaces: the globals of functions given in Python, which get `spark`, too.
+        inputs: gives the rows of what the code reads; None outside of a sandbox.
     """
 
     def __init__(
-        self, folders: Sequence[Path], spark: SparkSession, spec: PipelineSpec, namespaces: Sequence[Namespace] = ()
+        self,
+        folders: Sequence[Path],
+        spark: SparkSession,
+        spec: PipelineSpec,
+        namespaces: Sequence[Namespace] = (),
+        inputs: GivenInputs | None = None,
     ) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.spark = spark
@@ -80,6 +87,7 @@ class PipelineImports:
             secrets=secrets_of(spec),
             parameters=settings_of(spec)[1],
             run_notebook=self._run_notebook,
+            inputs=inputs,
         )
         self.made: dict[str, ModuleType] = {}
         self.failed: dict[str, BaseException] = {}

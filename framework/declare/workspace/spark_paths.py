@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.session.patches import Patch, Patches
+from framework.declare.workspace.given_reads import read_given, read_given_table
 from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
 from framework.declare.workspace.surroundings import Surroundings, found_surroundings
 from framework.foundation.errors import UserError
@@ -87,7 +88,7 @@ def _spelled_option(key: Any, value: Any) -> Any:
         return value
     lower = key.lower()
     if lower == "path":
-        return spelled_path(value)
+        return value if around.inputs is not None and around.paths.spelled(value) is None else spelled_path(value)
     return around.paths.spelled(value) or value if lower.endswith(_OF_OPTIONS) else value
 
 
@@ -136,6 +137,7 @@ def _patches() -> list[Patch]:
         (DataStreamWriter, ("start",)),
     ]
     found = [Patch(owner, name, _with_paths) for owner, names in methods for name in names if name in owner.__dict__]
+    found.append(Patch(DataFrameReader, "jdbc", _with_given_table))
     for owner, _ in methods:
         found += [Patch(owner, "option", _with_option), Patch(owner, "options", _with_options)]
     return found
@@ -147,14 +149,27 @@ _PATCHES = Patches(_patches)
 def _with_paths(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method with its path argument rewritten, which comes first; `parquet` takes several paths."""
     several = original.__name__ == "parquet" and original.__qualname__.startswith("DataFrameReader")
+    reads = "Reader." in original.__qualname__
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = read_given(original, self, args, kwargs) if reads else None
+        if given is not None:
+            return given
         paths = args if several else args[:1]
         named = {key: spelled_path(value) if key in {"path", "paths"} else value for key, value in kwargs.items()}
         return original(self, *spelled_path(tuple(paths)), *args[len(paths) :], **named)
 
     return call
+
+
+def _with_given_table(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def jdbc(self: Any, url: Any, table: Any, *args: Any, **kwargs: Any) -> Any:
+        given = read_given_table(self, url, table)
+        return original(self, url, table, *args, **kwargs) if given is None else given
+
+    return jdbc
 
 
 def _with_option(original: Callable[..., Any]) -> Callable[..., Any]:

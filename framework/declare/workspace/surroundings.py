@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from framework.declare.inputs import GivenInputs
 from framework.declare.specs import Pairs
 from framework.declare.workspace.path_map import PathMap
 from framework.foundation.errors import UserError
@@ -47,6 +48,7 @@ class Surroundings:
         secrets: the secrets.
         parameters: the values of parameters: `--param`, the local file, and the configuration.
         run_notebook: runs a notebook, given its path, the calling file, and its namespace.
+        inputs: gives the rows of what the code reads; None outside of a sandbox.
         widgets: the parameters that notebooks have defined, with their defaults.
         task_values: the values that the code has set with `dbutils.jobs.taskValues.set`.
         has_file_system: whether Spark has a file system for a scheme, for the schemes checked so far.
@@ -59,6 +61,7 @@ class Surroundings:
     secrets: SecretsPort
     parameters: Pairs
     run_notebook: RunNotebook
+    inputs: GivenInputs | None = None
     widgets: dict[str, str] = field(default_factory=dict)
     task_values: dict[str, Any] = field(default_factory=dict)
     has_file_system: dict[str, bool] = field(default_factory=dict)
@@ -68,6 +71,7 @@ _around: ContextVar[Surroundings | None] = ContextVar("sluice_surroundings", def
 _arguments: ContextVar[dict[str, str]] = ContextVar("sluice_notebook_arguments", default={})  # noqa: B039 - never changed
 _updating: ContextVar[bool] = ContextVar("sluice_updating", default=False)
 _of_notebook: list[Callable[[], Surroundings]] = []
+_of_engine: ContextVar[bool] = ContextVar("sluice_reads_of_engine", default=False)
 _folder: ContextVar[str | None] = ContextVar("sluice_folder", default=None)
 
 
@@ -89,11 +93,28 @@ def loaded_from() -> str | None:
 @contextmanager
 def surrounded_by(surroundings: Surroundings) -> Iterator[None]:
     """Make `dbutils` act for a pipeline, in the block's own thread."""
-    token = _around.set(surroundings)
+    tokens = _around.set(surroundings), _of_engine.set(False)
     try:
         yield
     finally:
-        _around.reset(token)
+        _around.reset(tokens[0])
+        _of_engine.reset(tokens[1])
+
+
+@contextmanager
+def reads_of_engine() -> Iterator[None]:
+    """Make the reads in the block, inside a call of pipeline code, reads of the engine: they name no input."""
+    token = _of_engine.set(True)
+    try:
+        yield
+    finally:
+        _of_engine.reset(token)
+
+
+def found_inputs() -> GivenInputs | None:
+    """Return what gives the rows of the code's reads in this thread; None outside of a sandbox, and for the engine."""
+    around = _around.get()
+    return None if around is None or _of_engine.get() else around.inputs
 
 
 @contextmanager

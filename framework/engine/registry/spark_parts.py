@@ -231,6 +231,7 @@ SPARK_PARTS = (
         "extraOptions()",
         "extraOptions_$eq(CaseInsensitiveMap)",
         "source()",
+        "userSpecifiedSchema()",
     ),
     # The JVM
     _part("jvm.java", "org.apache.spark.util.Utils", "getContextOrSparkClassLoader()"),

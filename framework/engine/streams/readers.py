@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from framework.engine.jvm.java import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
-    from pyspark.sql.types import StructType
 
 
 def format_of_reader(reader: DataFrameReader | DataStreamReader) -> str:
@@ -29,6 +30,12 @@ def options_of_reader(reader: DataFrameReader | DataStreamReader) -> dict[str, s
         entry = entries.next()
         found[entry._1()] = entry._2()
     return found
+
+
+def schema_of_reader(reader: DataFrameReader | DataStreamReader) -> StructType | None:
+    """Return the schema set on a reader; None if there is none."""
+    found = reader._jreader.userSpecifiedSchema()
+    return None if found.isEmpty() else StructType.fromJson(json.loads(found.get().json()))
 
 
 def own_options(reader: DataFrameReader | DataStreamReader) -> Any:

@@ -25,6 +25,8 @@ from framework.foundation.conditions import (
     recovery,
     rewind,
     run,
+    sandbox,
+    sandbox_inputs,
     session,
     storage,
     workspace,
@@ -52,6 +54,8 @@ CONDITIONS: Mapping[str, Condition] = {
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
+    **sandbox.CONDITIONS,
+    **sandbox_inputs.CONDITIONS,
 }
 
 

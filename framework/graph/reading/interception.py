@@ -28,8 +28,10 @@ from framework.declare.session.query_views import view_of_query
 from framework.declare.session.registered_functions import current_functions
 from framework.declare.session.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
+from framework.declare.workspace.given_reads import given_reader, staged_read
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.declare.workspace.sql_secrets import with_secrets
+from framework.declare.workspace.surroundings import found_inputs, reads_of_engine
 from framework.engine.plans.distinct_streams import deduplicated
 from framework.engine.plans.plans import analysed_plan, of_plan
 from framework.engine.plans.relations import qualified
@@ -165,15 +167,16 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
         schema: Any = None,
         **options: Any,
     ) -> DataFrame:
-        path = spelled_path(path)
         reads, start_of = _active.get(), _start_of.get()
-        if reads is None and start_of is None:
-            return original(self, path, format, schema, **options)
+        if reads is None and start_of is None and found_inputs() is None:
+            return original(self, spelled_path(path), format, schema, **options)
         if format is not None:
             self.format(format)
         if schema is not None:
             self.schema(schema)
         self.options(**options)
+        given_rows = given_reader(self, [path], streaming=True)
+        self, path = (self, spelled_path(path)) if given_rows is None else (given_rows[0], str(given_rows[1]))
         format_name, given = getattr(self, "_sluice_format", None), getattr(self, "_sluice_schema", None)
         if format_name == KAFKA:
             self.options(**dict(unshaded(tuple(options_of_reader(self).items()))))
@@ -183,7 +186,7 @@ def _with_own_sources(original: Callable[..., DataFrame]) -> Callable[..., DataF
                     _set_database_schema(self, path, format_name)
                 return original(self, path)
             try:
-                with unguarded():  # schema inference runs jobs, which query functions must not
+                with unguarded(), reads_of_engine():  # schema inference runs jobs, which query functions must not
                     return stand_in(self._spark, path, options_of_reader(self), given, reads.schemas())
             except SluiceError as error:
                 raise error.at(caller_location()) from error
@@ -245,20 +248,27 @@ def _options(reader: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in options_of_reader(reader).items()}
 
 
+def _rows_of(
+    reads: TableReads, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
+) -> DataFrame:
+    with reads_of_engine():  # the folder of a table is no path of the code
+        return reads.read(spark, name, options, streaming=streaming)
+
+
 def _read_table(self: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
     reads = _active.get()
     if reads is None:
         return _original(DataFrameReader, "table")(self, tableName)
     if (view := view_of_query(tableName)) is not None:
         return view
-    return reads.read(self._spark, tableName, _options(self), streaming=False)
+    return _rows_of(reads, self._spark, tableName, _options(self), streaming=False)
 
 
 def _read_stream_table(self: DataStreamReader, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
     reads = _active.get()
     if reads is None:
         return _original(DataStreamReader, "table")(self, tableName)
-    return reads.read(self._spark, tableName, _options(self), streaming=True)
+    return _rows_of(reads, self._spark, tableName, _options(self), streaming=True)
 
 
 def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
@@ -267,7 +277,7 @@ def _session_table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N8
         return _original(SparkSession, "table")(self, tableName)
     if (view := view_of_query(tableName)) is not None:
         return view
-    return reads.read(self, tableName, {}, streaming=False)
+    return _rows_of(reads, self, tableName, {}, streaming=False)
 
 
 def _session_sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - PySpark's name
@@ -305,7 +315,7 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     for relation in find_relations(plan):
         if _is_no_table(relation):
             path = relation.parts[-1]
-            if (spelled := spelled_path(path)) != path:
+            if (spelled := _path_of_relation(spark, relation)) != path:
                 found[relation] = parse(spark, f"TABLE {replace(relation, parts=(relation.parts[0], spelled)).text}")
             continue
         call = calls.get(relation.parts[0])
@@ -319,10 +329,19 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
             continue
         name = relation.text if namespace is None else _in_namespace(namespace, relation, reads)
         with namespace_of_query(None):  # a view's query has its own namespace
-            read = reads.read(spark, name, dict(relation.options), streaming=relation.streaming)
+            read = _rows_of(reads, spark, name, dict(relation.options), streaming=relation.streaming)
         found[relation] = qualified(read, relation.parts)
     rows = of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
     return deduplicated(rows, text)
+
+
+def _path_of_relation(spark: SparkSession, relation: SqlRelation) -> str:
+    """Return the path where Spark reads a relation such as parquet.`/x`."""
+    path = relation.parts[-1]
+    if len(relation.parts) == 1:
+        return path
+    staged = staged_read(spark, relation.parts[0], path, dict(relation.options), streaming=relation.streaming)
+    return str(spelled_path(path)) if staged is None else staged.path
 
 
 def _in_namespace(namespace: Namespace, relation: SqlRelation, reads: TableReads) -> str:
@@ -350,13 +369,18 @@ def _read_files(spark: SparkSession, call: FileCall, reads: TableReads, *, strea
         return reader.format("kafka").options(**call.options).load()
     schema = None if call.schema is None else StructType.fromDDL(call.schema)
     assert schema is None or isinstance(schema, StructType)
-    call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))
+    staged = staged_read(spark, CLOUD_FILES, call.path, call.options, schema=schema, streaming=streaming)
+    if staged is None:
+        call = replace(call, path=spelled_path(call.path), options=spelled_options(call.options.items()))
+    else:
+        kept = {key: value for key, value in call.options.items() if key.lower() not in staged.removed}
+        call, schema = replace(call, path=staged.path, options={**kept, **staged.options}), staged.schema or schema
     options, start_of = call.options, _start_of.get()
     if streaming and start_of is not None:
         start = start_of(StreamingRelation(format=CLOUD_FILES, path=call.path, options=options))
         options = options if start is None else start.applied(options)
     try:
-        with unguarded():  # schema inference runs jobs, which query functions must not
+        with unguarded(), reads_of_engine():  # schema inference runs jobs, which query functions must not
             if streaming:
                 return stand_in(spark, call.path, options, schema, reads.schemas())
             return read_batch(spark, call.path, options, schema)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -113,8 +113,8 @@ class Resolution:
         object.__setattr__(self, "_stand_ins", StandIns(spark=self.spark))
         object.__setattr__(self, "_known", KnownAnalyses.of(self.spark, self.registry.generated, self.kept))
 
-    def resolve(self) -> DataflowGraph:
-        """Return the graph of all declarations.
+    def resolve(self, only: Collection[QualifiedName] | None = None) -> DataflowGraph:
+        """Return the graph of all declarations, or of some datasets and of all that they read.
 
         Raises:
             GraphErrors: all faults of the declarations and of the queries.
@@ -131,17 +131,17 @@ class Resolution:
         self._faulty.update(spoilt, (name for error in broken for name in names_in(error)))
         # Spark builds expressions, such as casts, with the settings of the thread's session.
         with reading(self), active_session(self.spark), deep_recursion():
-            for spec in self.registry.datasets:
-                self._dataset(spec.name)
-            for flow in self.registry.flows:
+            for name in self._resolved.specs if only is None else only:
+                self._dataset(name)
+            for flow in self.registry.flows if only is None else ():
                 if flow.target not in self._resolved.specs:
                     self._flow(DatasetSpec(name=flow.target, kind=DatasetKind.STREAMING_TABLE), flow)
         self._faults.raise_all()
         resolved = self._resolved
         graph = DataflowGraph(
             pipeline=self.pipeline,
-            datasets=tuple(one for name in resolved.specs if (one := resolved.datasets[name]) is not None),
-            flows=tuple(found.flow for spec in self.registry.flows if (found := resolved.flows[spec.name]) is not None),
+            datasets=tuple(one for name in resolved.specs if (one := resolved.datasets.get(name)) is not None),
+            flows=resolved.graph_flows(self.registry.flows),
             analyses=self._known.used,
             lacking=dict(self.registry.lacking),
             is_partial=bool(self.registry.unlisted) or self._has_unread(),

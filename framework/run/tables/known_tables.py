@@ -15,7 +15,7 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.engine.plans.relations import named
-from framework.engine.sessions.session import table_exists
+from framework.engine.sessions.session import has_temporary_view, table_exists
 from framework.engine.streams.readers import table_of_reader
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage import is_local
@@ -23,6 +23,7 @@ from framework.foundation.names import QualifiedName
 from framework.graph.target_tables.tables import ExternalTable
 from framework.plan.state import TableKind
 from framework.run.tables.catalog_entries import entry_location
+from framework.run.tables.given_tables import given_table
 from framework.run.tables.local_tables import local_table
 from framework.run.tables.table_store import TableStore
 from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of
@@ -73,15 +74,24 @@ class StoredTables:
     def external(
         self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool
     ) -> ExternalTable | None:
-        """Return a table of `sluice.local.yml`, of the storage but not the graph, or of Spark's catalog; else None."""
-        found = local_table(self.registry, spark, name, options, streaming=streaming)
-        if found is not None:
-            return found
+        """Return a table of `sluice.local.yml`, of the storage but not the graph, or of Spark's catalog; else None.
+
+        In a sandbox, a table that is neither in the storage nor a temporary view is one whose rows are given.
+        """
+        inputs = None if _is_view(spark, name) else self.registry.inputs
+        if inputs is None:
+            found = local_table(self.registry, spark, name, options, streaming=streaming)
+            if found is not None:
+                return found
         path = self._path(name)
         if path is not None:
             reader = spark.readStream if streaming else spark.read
             frame = _visible(reader.format("delta").options(**options).load(path))
             return ExternalTable(frame=named(frame, self.registry.name(name)), path=path)
+        if inputs is not None:
+            found = given_table(self.registry, spark, name, options, streaming=streaming)
+            if found is not None:
+                return found
         if not _in_catalog(spark, name):
             return None
         reader = (spark.readStream if streaming else spark.read).options(**options)
@@ -134,3 +144,7 @@ def _in_catalog(spark: SparkSession, name: str) -> bool:
         return table_exists(spark, name)
     except AnalysisException:  # an unknown catalog, or an invalid name
         return False
+
+
+def _is_view(spark: SparkSession, name: str) -> bool:
+    return "/" not in name and has_temporary_view(spark, name.strip("`"))

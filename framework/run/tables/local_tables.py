@@ -20,6 +20,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
 from framework.graph.reading.interception import not_reading
 from framework.graph.target_tables.tables import ExternalTable
+from framework.run.tables.given_tables import given_table
 from framework.run.tables.table_record import StorageLayout
 from framework.sources.cloud_files.columns.schemas import SchemaStore, schemas_of
 
@@ -97,7 +98,8 @@ class LoadReads:
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
         """Return the rows of a name."""
-        found = local_table(self.registry, spark, name, options, streaming=streaming)
+        find = local_table if self.registry.inputs is None else given_table
+        found = find(self.registry, spark, name, options, streaming=streaming)
         if found is not None:
             return found.frame
         with not_reading():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from pyspark.errors import AnalysisException
 
+from framework.declare.inputs import GivenInputs
 from framework.declare.interface.ingestion import ingest_database
 from framework.declare.modules.loader import load_modules
 from framework.declare.registry import Registry
@@ -58,18 +59,22 @@ class Definitions:
     failure: UserError | None = None
 
     @classmethod
-    def load(cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession) -> Definitions:
+    def load(
+        cls, spec: PipelineSpec, modules: Sequence[Module], spark: SparkSession, inputs: GivenInputs | None = None
+    ) -> Definitions:
         """Run the pipeline's modules. If some raise, their errors become `failure`, which `check` raises.
 
-        Configuration keys that modules set replace those of `spec` in the spec of the definitions.
+        Configuration keys that modules set replace those of `spec` in the spec of the definitions. In a sandbox,
+        `inputs` gives the rows of what the code reads.
         """
         remember_passwords(spec.root)  # before the user's code runs, whose errors may contain a password
         registry = Registry(
-            catalog=spec.catalog, schema=spec.schema, gathers_faults=True, local_tables=spec.workspace.tables
-        )
+            catalog=spec.catalog, schema=spec.schema, gathers_faults=True, local_tables=spec.workspace.tables,
+            inputs=inputs,
+        )  # fmt: skip
         reads = LoadReads(registry=registry, storage=spec.storage, spark=spark)
         try:
-            with reading(reads, runs_commands=True) if registry.local_tables else nullcontext():
+            with reading(reads, runs_commands=True) if registry.local_tables or inputs else nullcontext():
                 version = load_modules(spec, modules, registry, spark)
         except UserError as error:
             faults: list[SluiceError] = list(error.errors) if isinstance(error, GraphErrors) else [error]
@@ -82,8 +87,8 @@ class Definitions:
         """Return the request with the trigger interval of the configuration, whose keys modules may have set."""
         return replace(request, trigger_interval_seconds=trigger_interval(dict(self.spec.configuration)) or 0.0)
 
-    def check(self, store: TableStore) -> None:
-        """Check that all modules were loaded.
+    def check(self, store: TableStore) -> Definitions:
+        """Check that all modules were loaded, and return the definitions.
 
         Raises:
             GraphErrors: the error of every module that raised, with its file and line, and the errors of the other
@@ -91,7 +96,7 @@ class Definitions:
             UserError: a file is missing, or there is no file.
         """
         if self.failure is None:
-            return
+            return self
         if isinstance(self.failure, GraphErrors):
             with suppress(OperationError):  # if the storage can't be read, the errors of the modules are still reported
                 self.resolve(store, UpdateRequest())
@@ -210,8 +215,15 @@ class Definitions:
             raise unlisted[0] if unlisted else GraphErrors(self.registry.faults)
         return tuple(self.registry.gateways)
 
-    def resolve(self, store: TableStore, request: UpdateRequest) -> DataflowGraph:
+    def resolve(
+        self, store: TableStore, request: UpdateRequest, only: Collection[QualifiedName] | None = None
+    ) -> DataflowGraph:
         """Return the graph, analysed against a store's tables except the tables that the request rebuilds.
+
+        Args:
+            store: the stored tables.
+            request: the update.
+            only: the datasets to resolve with all that they read; None for all.
 
         Raises:
             UserError: a name in the request is not declared; raised before the analysis.
@@ -228,7 +240,7 @@ class Definitions:
                 code_version=self.code_version,
                 kept=AnalysisStore(store.storage, self.spec.name).read() if self.registry.generated else {},
                 ignore_stored=lambda name: request.refreshes(name) or name in self.registry.rebuilt,
-            ).resolve()
+            ).resolve(only)
 
 
 def request_of(spec: PipelineSpec, **options: Unpack[RequestOptions]) -> UpdateRequest:

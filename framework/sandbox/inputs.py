@@ -1,0 +1,298 @@
+"""The inputs of a sandbox: what a test gave, which read takes it, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from framework.declare.inputs import SourceRead, StagedRead
+from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.locations import SourceLocation, caller_location
+from framework.foundation.names import QualifiedName
+from framework.foundation.nearest import nearest_hint
+from framework.sandbox.given_source import Batch, GivenSource, next_time
+from framework.sandbox.input_files import FORMATS, FileFormat
+from framework.sandbox.input_names import CLOUD_FILES, KAFKA, InputKind, InputName, Nearness, name_of_table, names_of
+from framework.sandbox.kafka_inputs import kafka_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DELTA, _PARQUET = "delta", "parquet"
+_OF_OTHER_PLACES = frozenset({
+    "basepath", "badrecordspath", "sourcearchivedir", "cleansource", "cloudfiles.cleansource",
+    "cloudfiles.cleansource.movedestination", "cloudfiles.schemalocation", "schemalocation",
+    "cleansource.movedestination",
+})  # fmt: skip
+"""The options of readers that name folders outside of the sandbox, or that move files there."""
+
+
+class Inputs:
+    """The inputs of a sandbox; it is the port `GivenInputs` of the code.
+
+    Args:
+        folder: the folder for files and tables.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._spark: SparkSession | None = None
+        self.sources: list[GivenSource] = []
+        self._missing: dict[str, UserError] = {}
+        self._seen: dict[str, InputName] = {}
+        self.schemas: dict[str, StructType] = {}
+
+    def give(self, source: str, batch: Batch | None, *, now: float) -> None:
+        """Give an input from the start.
+
+        Args:
+            source: its name as the test writes it.
+            batch: its rows; None for the real input.
+            now: the time, in seconds since the epoch.
+
+        Raises:
+            UserError: TEST_INPUT_GIVEN_TWICE.
+        """
+        if self._named(source) is not None:
+            raise UserError("TEST_INPUT_GIVEN_TWICE", location=caller_location(), source=source)
+        slug = re.sub(r"\W+", "_", source).strip("_")[-40:]
+        given = GivenSource(written=source, folder=self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
+        self.sources.append(given)
+        if batch is not None:
+            self._add(given, batch, now)
+
+    def arrive(self, source: str, batch: Batch, *, now: float) -> None:
+        """Add a batch to an input, which is given with it if it was not before.
+
+        Raises:
+            UserError: TEST_INPUT_REAL.
+        """
+        given = self._named(source)
+        if given is None:
+            self.give(source, batch, now=now)
+            return
+        if given.real:
+            raise UserError("TEST_INPUT_REAL", location=caller_location(), source=source)
+        self._add(given, batch, now)
+
+    def _add(self, given: GivenSource, batch: Batch, now: float) -> None:
+        timed = Batch(
+            value=batch.value, schema=batch.schema, file=batch.file, content=batch.content,
+            seconds=next_time(now, given.batches),
+        )  # fmt: skip
+        given.add(self._spark, timed)
+
+    def _named(self, source: str) -> GivenSource | None:
+        """Return the given input of a name: the same text, or another name of the input that it was found to be."""
+        same = next((each for each in self.sources if each.written == source), None)
+        if same is not None:
+            return same
+        taken = [each for each in self.sources if each.taken is not None and each.taken.nearness(source)]
+        return taken[0] if len(taken) == 1 else None
+
+    def given_datasets(
+        self, datasets: Sequence[QualifiedName], full: Callable[[str], QualifiedName]
+    ) -> frozenset[QualifiedName]:
+        """Return the datasets of the pipeline whose rows are given.
+
+        Args:
+            datasets: the datasets that the pipeline declares.
+            full: completes a name as written in the code.
+
+        Raises:
+            UserError: TEST_INPUT_AMBIGUOUS.
+        """
+        found = set()
+        for each in self.sources:
+            name = None if each.real else _dataset_of(each.written, datasets, full)
+            each.dataset = None if name is None else name_of_table(name)
+            found |= set() if name is None else {name}
+        return frozenset(found)
+
+    def is_real(self, source: str) -> bool:
+        """Whether the test lets a real input through, by the name that it wrote."""
+        return any(each.real and each.written.rpartition(":")[2] == source for each in self.sources)
+
+    def begin(self, spark: SparkSession) -> None:
+        """Forget what was missing before an update is resolved."""
+        self._spark = spark
+        self._missing.clear()
+
+    def faults(self) -> tuple[SluiceError, ...]:
+        """Return an error for each input that was read and not given."""
+        return tuple(self._missing.values())
+
+    def unused(self) -> tuple[SluiceError, ...]:
+        """Return an error for each given input that no read has taken."""
+        seen = list(self._seen)
+        return tuple(
+            UserError("TEST_INPUT_UNUSED", source=each.written, hint=nearest_hint(each.written, seen))
+            for each in self.sources
+            if each.taken is None
+        )
+
+    def staged(self, spark: SparkSession, read: SourceRead) -> StagedRead | None:
+        """Return where the given rows of a source are; None if the real source is read.
+
+        Raises:
+            UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
+        """
+        self._spark = spark
+        found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
+        given = [each for each in found if each is not None]
+        schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
+        if len(given) < len(found) or not found:
+            if schema is None or read.format in {_DELTA, CLOUD_FILES} or not found:
+                raise next(reversed(self._missing.values()))
+            return self._without_rows(spark, schema)
+        if any(each.real for each in given):
+            return None
+        if read.format == KAFKA:
+            return self._messages(given, schema)
+        (source,) = given
+        return self._rows(spark, source, read)
+
+    def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
+        if read.format == _DELTA:
+            return StagedRead(path=str(source.table(spark, None)))
+        files = _file_format(read, source)
+        if files is not None:
+            folder = source.files(spark, files, read.path)
+            is_inferred = read.schema is None and not any(folder.rglob("*.*"))
+            schema = source.batches[0].schema if is_inferred and source.batches else None
+            return StagedRead(path=str(folder), removed=_OF_OTHER_PLACES, schema=schema)
+        files = FileFormat(name=_PARQUET, options={}, schema=read.schema)
+        folder, schema = source.files(spark, files, None), read.schema or _schema_of(source)
+        return StagedRead(path=str(folder), format=_PARQUET, schema=schema)
+
+    def _messages(self, given: Sequence[GivenSource], schema: StructType | None) -> StagedRead:
+        folders = [str(each.messages()) for each in given]
+        path = folders[0]
+        if len(folders) > 1:
+            path = f"{self._folder}/{{{','.join(each.folder.name for each in given)}}}/messages"
+        return StagedRead(path=path, format=_PARQUET, schema=schema)
+
+    def _without_rows(self, spark: SparkSession, schema: StructType) -> StagedRead:
+        """Return an empty source with known columns, so that the rest of a query is resolved, too."""
+        del spark
+        folder = self._folder / "nothing"
+        folder.mkdir(parents=True, exist_ok=True)
+        return StagedRead(path=str(folder), format=_PARQUET, schema=schema)
+
+    def table(self, spark: SparkSession, name: QualifiedName, text: str) -> str | None:
+        """Return the folder of the Delta table with the given rows of a table; None if the real table is read.
+
+        Raises:
+            UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
+        """
+        del text
+        self._spark = spark
+        found = self._taken(name_of_table(name), caller_location())
+        if found is None:
+            raise next(reversed(self._missing.values()))
+        return None if found.real else str(found.table(spark, self.schemas.get(str(name))))
+
+    def _all_taken(self, name: InputName, location: SourceLocation | None) -> list[GivenSource | None]:
+        """Return the given inputs that a read takes: several for a pattern of topics."""
+        if name.kind is not InputKind.TOPICS:
+            return [self._taken(name, location)]
+        self._seen[name.text] = name
+        found = [each for each in self.sources if name.nearness(each.written)]
+        for each in found:
+            topic = each.written.removeprefix(f"{KAFKA}:")
+            each.taken = InputName(kind=InputKind.TOPIC, text=f"{KAFKA}:{topic}")
+        if not found:
+            self._note_missing(name, location)
+        return [*found] or [None]
+
+    def _taken(self, name: InputName, location: SourceLocation | None) -> GivenSource | None:
+        """Return the given input that a read takes; None if it is not given, which is noted.
+
+        Raises:
+            UserError: TEST_INPUT_AMBIGUOUS, if two inputs of the code have the name that the test wrote.
+        """
+        self._seen[name.text] = name
+        found = self._nearest(name)
+        if found is None:
+            self._note_missing(name, location)
+            return None
+        if found.taken is not None and found.taken != name and not self._is_same(found.taken, name):
+            raise UserError(
+                "TEST_INPUT_AMBIGUOUS",
+                location=location,
+                source=found.written,
+                first=found.taken.text,
+                second=name.text,
+            )
+        found.taken = found.taken or name
+        return found
+
+    def _nearest(self, name: InputName) -> GivenSource | None:
+        near = [
+            (name.nearness(each.written), len(each.written), each)
+            for each in self.sources
+            if each.dataset is None or each.dataset == name
+        ]
+        near = [each for each in near if each[0] or each[2].dataset == name]
+        bound = [each for each in near if each[2].dataset is not None]
+        return max(bound or near, key=lambda each: each[:2])[2] if near else None
+
+    def _is_same(self, first: InputName, second: InputName) -> bool:
+        """Whether two names are of one input, such as a folder and a pattern of its files."""
+        return first.kind is second.kind and bool(
+            first.nearness(second.text) is Nearness.WHOLE or second.nearness(first.text) is Nearness.WHOLE
+        )
+
+    def _note_missing(self, name: InputName, location: SourceLocation | None) -> None:
+        written = [each.written for each in self.sources if each.taken is None]
+        what = {InputKind.TABLE: "table", InputKind.PATH: "path"}.get(name.kind, "source")
+        self._missing[f"{name.text} {location}"] = UserError(
+            "TEST_INPUT_NOT_GIVEN",
+            location=location,
+            what=what,
+            source=name.text,
+            hint=nearest_hint(name.text, written),
+        )
+
+
+def _dataset_of(
+    written: str, datasets: Sequence[QualifiedName], full: Callable[[str], QualifiedName]
+) -> QualifiedName | None:
+    """Return the dataset that a test names; None if it names another input."""
+    if "/" in written or ":" in written:
+        return None
+    with suppress(UserError):
+        if full(written) in datasets:
+            return full(written)
+    near = [each for each in datasets if name_of_table(each).nearness(written)]
+    if len(near) > 1:
+        first, second = near[0], near[1]
+        raise UserError("TEST_INPUT_AMBIGUOUS", source=written, first=first, second=second)
+    return near[0] if near else None
+
+
+def _file_format(read: SourceRead, source: GivenSource) -> FileFormat | None:
+    """Return the format of the files of a read; None for a source that is not files."""
+    name = read.format
+    if name == CLOUD_FILES:
+        options = read.options
+        name = (options.get("cloudfiles.format") or options.get("format") or _suffix(source) or "json").lower()
+    return FileFormat(name=name, options=read.options, schema=read.schema) if name in FORMATS else None
+
+
+def _suffix(source: GivenSource) -> str | None:
+    names = (each.file for each in source.batches if each.file is not None)
+    return next((name.rpartition(".")[2] for name in names), None)
+
+
+def _schema_of(source: GivenSource) -> StructType | None:
+    """Return the columns of a source that is not files: as the test gives them, or inferred from its rows."""
+    first = next((each for each in source.batches), None)
+    if first is None:
+        return StructType()
+    return first.schema or first.rows().inferred()

@@ -1,0 +1,1 @@
+"""Values of tests: their spellings, and their types in Spark."""
