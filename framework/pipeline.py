@@ -104,6 +104,7 @@ class Pipeline:
         cls,
         path: str | Path,
         *,
+        modules: Sequence[Module] = (),
         master: str | None = None,
         parameters: Mapping[str, str] | None = None,
         storage: str | Path | None = None,
@@ -117,6 +118,7 @@ class Pipeline:
 
         Args:
             path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
+            modules: further modules, as of the constructor.
             master: URL of the Spark master; default `local[*]`.
             parameters: configuration entries that override those of the file.
             storage: storage that overrides the one in the file, for example a test's folder.
@@ -134,7 +136,7 @@ class Pipeline:
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
         session = PipelineSession(base=spark, master=master, short=short, verbose=verbose, cold=cold)
-        pipeline._set_up((), session)  # noqa: SLF001 - our own
+        pipeline._set_up(modules, session)  # noqa: SLF001 - our own
         return pipeline
 
     def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:

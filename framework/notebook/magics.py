@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic_arguments import MagicArgumentParser
-
 from framework.diagrams.preview import Preview
 from framework.foundation.errors import UserError
+from framework.foundation.locations import caller_location
+from framework.notebook.choices import read_cell_name, read_choices
 from framework.notebook.live_display import follow, show_once
 from framework.notebook.notebook import Notebook
 from framework.notebook.notebook_displays import DeclaredCell
@@ -32,16 +32,14 @@ class SluiceMagics:
         `--schema`. `--param KEY=VALUE` sets an entry of the configuration. `--remove CELL` removes a cell from the
         pipeline by its name. Without arguments, the graph is displayed.
         """
-        given = _CHOICES.parse_argstring(line)
-        cells = self._notebook.cells
         if not line.strip():
             return self._notebook.pipeline
-        if given.remove is None:
-            settings = {name: value for name, value in vars(given).items() if name not in {"param", "remove"}}
-            self._notebook.use(NotebookPipeline.of_cells(cells, parameters=_parameters(given.param), **settings))
-        elif not cells.remove(given.remove):
+        chosen, cells = read_choices(line), self._notebook.cells
+        if chosen.remove is None:
+            self._notebook.use(NotebookPipeline.of_cells(cells, chosen))
+        elif not cells.remove(chosen.remove):
             names = ", ".join(each.title for each in cells) or "none"
-            raise UserError("CELL_NOT_FOUND", cell=given.remove, names=names)
+            raise UserError("CELL_NOT_FOUND", location=caller_location(), cell=chosen.remove, names=names)
         return None
 
     def declare(self, line: str, cell: str) -> DeclaredCell:
@@ -49,7 +47,7 @@ class SluiceMagics:
 
         A cell with the same name, in `%%sluice orders`, replaces it, as does the same cell if it runs again.
         """
-        return self._notebook.declare(cell, _CELL.parse_argstring(line).name)
+        return self._notebook.declare(cell, read_cell_name(line))
 
     def sql(self, line: str, cell: str | None = None) -> DeclaredCell | Preview | None:
         """Declare datasets in SQL, or show the rows of a query over the pipeline's datasets; they are `_sqldf`, too."""
@@ -68,39 +66,3 @@ def load(shell: InteractiveShell) -> None:
     formatters: Any = shell.display_formatter
     formatters.ipython_display_formatter.for_type(RunningUpdate, follow)
     formatters.ipython_display_formatter.for_type(UpdateResult, show_once)
-
-
-def _choices() -> MagicArgumentParser:
-    parser = MagicArgumentParser("%sluice")
-    parser.add_argument("spec", nargs="?")
-    parser.add_argument("--name", default="notebook")
-    parser.add_argument("--storage")
-    parser.add_argument("--catalog", default="main")
-    parser.add_argument("--schema", default="default")
-    parser.add_argument("--param", action="append", default=[])
-    parser.add_argument("--remove")
-    return parser
-
-
-def _cell() -> MagicArgumentParser:
-    parser = MagicArgumentParser("%%sluice")
-    parser.add_argument("name", nargs="?")
-    return parser
-
-
-_CHOICES, _CELL = _choices(), _cell()
-
-
-def _parameters(texts: list[str]) -> dict[str, str]:
-    """Return the values of `KEY=VALUE` texts.
-
-    Raises:
-        UserError: PARAMETER_INVALID.
-    """
-    found = {}
-    for text in texts:
-        key, separator, value = text.partition("=")
-        if not separator or not key:
-            raise UserError("PARAMETER_INVALID", text=text)
-        found[key] = value
-    return found

@@ -23,6 +23,7 @@ from framework.declare.workspace.surroundings import Surroundings, found_surroun
 from framework.diagrams.preview import Preview
 from framework.foundation.errors import GraphErrors
 from framework.notebook.cell_modules import CellModule, CellModules
+from framework.notebook.choices import Choices
 from framework.notebook.notebook_displays import DeclaredCell, show, show_html
 from framework.notebook.notebook_pipeline import NotebookPipeline
 
@@ -47,7 +48,7 @@ class Notebook:
         self._cell: ExecutionInfo | None = None
         self._session: object = None
         self._surroundings: tuple[object, Surroundings] | None = None
-        self.pipeline = NotebookPipeline.of_cells(self.cells)
+        self.pipeline = NotebookPipeline.of_cells(self.cells, Choices())
         self._bind()
 
     def use(self, pipeline: NotebookPipeline) -> None:

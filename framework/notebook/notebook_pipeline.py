@@ -8,7 +8,9 @@ from typing import Self, Unpack
 
 from framework.foundation.errors import GraphErrors
 from framework.notebook.cell_modules import CellModules
+from framework.notebook.choices import Choices
 from framework.notebook.live_display import LiveDisplay
+from framework.notebook.notebook_sandbox import NotebookSandbox
 from framework.pipeline import Pipeline
 from framework.plan.request import RequestOptions
 from framework.run.update.control.identity import UpdateIdentity
@@ -21,34 +23,20 @@ class NotebookPipeline(Pipeline):
     """A pipeline whose modules are cells, beside those of its spec if it has one."""
 
     @classmethod
-    def of_cells(
-        cls,
-        cells: CellModules,
-        *,
-        spec: str | Path | None = None,
-        name: str = "notebook",
-        storage: str | None = None,
-        catalog: str = "main",
-        schema: str = "default",
-        parameters: dict[str, str] | None = None,
-    ) -> Self:
-        """Return the pipeline of a notebook's cells.
+    def of_cells(cls, cells: CellModules, chosen: Choices) -> Self:
+        """Return the pipeline of a notebook's cells, which follows their changes.
 
         Args:
-            cells: the cells; the pipeline follows their changes.
-            spec: the file of a pipeline that the cells extend; the next three arguments are then the file's.
-            name: the pipeline's name.
-            storage: its storage; default: that of the spec, or `.sluice/<name>`.
-            catalog: catalog of names without one.
-            schema: schema of names without one.
-            parameters: configuration entries.
+            cells: the cells; they extend the pipeline of the spec, if one is chosen.
+            chosen: the spec, or else name, storage, catalog and schema; and entries of the configuration.
         """
-        if spec is not None:
-            pipeline = cls.from_spec(spec, parameters=parameters, storage=storage)
-        else:
-            pipeline = cls(name=name, storage=storage, catalog=catalog, schema=schema, configuration=parameters)
-        pipeline._modules = cells
-        return pipeline
+        parameters = dict(chosen.parameters)
+        if chosen.spec is not None:
+            return cls.from_spec(chosen.spec, modules=cells, parameters=parameters, storage=chosen.storage)
+        return cls(
+            name=chosen.name, modules=cells, storage=chosen.storage, catalog=chosen.catalog, schema=chosen.schema,
+            configuration=parameters,
+        )  # fmt: skip
 
     def run(
         self,
@@ -77,6 +65,10 @@ class NotebookPipeline(Pipeline):
         found = self.graph.dataset(self._complete(dataset))
         name = self._table(dataset).name if found is None else found.name
         return explain_dataset(self.graph, plan, name)
+
+    def sandbox(self, folder: str | Path | None = None) -> NotebookSandbox:
+        """Return a sandbox whose updates are displayed while they run; see `Pipeline.sandbox`."""
+        return NotebookSandbox(self._spec, self._modules, self._session, folder)
 
     def load(self, file: str) -> None:
         """Load the cells; errors of queries are found later, when the graph is resolved.

@@ -51,8 +51,9 @@ class IsolatedPipeline:
         self, *, spec: PipelineSpec, modules: Sequence[Module], session: PipelineSession, inputs: Inputs, clock: Clock
     ) -> None:
         self.spec = spec
-        self._modules, self._session, self._inputs, self._clock = tuple(modules), session, inputs, clock
+        self._modules, self._session, self._inputs, self._clock = modules, session, inputs, clock
         self._loaded: Definitions | None = None
+        self._loaded_from: tuple[Module, ...] = ()
         self._graph: DataflowGraph | None = None
         self.storage: Storage = open_storage(spec.storage, None)
 
@@ -94,10 +95,12 @@ class IsolatedPipeline:
 
     @property
     def definitions(self) -> Definitions:
-        """The declarations of the modules, which are loaded once."""
-        if self._loaded is None or self._loaded.failure is not None:
+        """The declarations of the modules, which are loaded once, and again if their sequence has changed."""
+        modules = (*self._modules,)
+        if self._loaded is None or self._loaded.failure is not None or self._loaded_from != modules:
+            self._loaded_from = modules
             self._inputs.begin(self.spark)
-            self._loaded = Definitions.load(self.spec, self._modules, self.spark, self._inputs)
+            self._loaded = Definitions.load(self.spec, modules, self.spark, self._inputs)
         return self._loaded
 
     def names(self) -> tuple[QualifiedName, ...]:

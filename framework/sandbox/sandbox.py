@@ -148,12 +148,16 @@ class Sandbox:
         update = self._prepared(
             datasets, full_refresh=full_refresh, full_refresh_all=full_refresh_all, reset_checkpoints=reset_checkpoints
         )
-        self.last = update.run()
+        self.last = self._run(update)
         for flow in self.last.flows:
             if flow.error is not None:
                 raise flow.error
         assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
         return self.last
+
+    def _run(self, update: Update) -> UpdateResult:
+        """Run an update; the sandbox of a notebook displays it meanwhile."""
+        return update.run()
 
     def plan(self, *datasets: str, **request: Any) -> Plan:
         """Return the steps of an update with the same arguments.

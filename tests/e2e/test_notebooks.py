@@ -7,6 +7,9 @@ import json
 import pytest
 
 from tests.support.notebook_kernel import CellOutput, run_notebook
+from tests.support.sources import ROOT
+
+PAGE = re.findall(r"```python\n(.*?)```", (ROOT / "docs/notebooks.md").read_text("utf-8"), re.DOTALL)
 
 ORDERS = """\
 %%sluice orders
@@ -67,6 +70,7 @@ def days():
     "outside": "@dp.table\ndef outside(): return 1",
     "faulty": "%%sluice\ndp.create_streaming_table()",
     "still": "sorted(str(each.name) for each in pipeline.validate().datasets)",
+    "cleared": "%sluice --remove days\n%sluice --name page --param day=2026-02-01",
 }
 
 
@@ -75,10 +79,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CellOutput]:
     """The outputs of all cells, which one kernel has run."""
     folder = tmp_path_factory.mktemp("notebook")
     (folder / "data").mkdir()
-    rows = [{"id": 1, "customer": "Ada", "amount": 120}, {"id": 2, "customer": "Grace", "amount": 40}, {"amount": 9}]
+    rows: list[dict[str, object]] = [
+        {"id": 1, "customer": "Ada", "amount": 120},
+        {"id": 2, "customer": "Grace", "amount": 40},
+        {"amount": 9},
+    ]
     (folder / "data" / "1.json").write_text("\n".join(map(json.dumps, [*rows, {"id": 3, **rows[1]}])))
-    outputs = run_notebook([*CELLS.values()], folder)
-    return dict(zip(CELLS, outputs, strict=True))
+    cells = {**CELLS, **{f"page {number}": cell for number, cell in enumerate(PAGE, 1)}}
+    return dict(zip(cells, run_notebook([*cells.values()], folder), strict=True))
 
 
 def test_cells_declare_tables_in_python_and_sql(ran: dict[str, CellOutput]) -> None:
@@ -160,6 +168,27 @@ def test_an_update_in_the_background_is_displayed_until_it_ends(ran: dict[str, C
     assert "sluice-graph" in ran["started"].html
     assert "COMPLETED" in ran["waited"].states[-1]
     assert "<td" in ran["waited"].states[-1]
+
+
+def test_the_cells_of_the_page_do_what_the_page_says(ran: dict[str, CellOutput]) -> None:
+    """A dataset is run on given rows; after a change of its cell it runs alone; the test passes."""
+    page = [ran[f"page {number}"] for number in range(1, len(PAGE) + 1)]
+    assert [""] * len(page) == [output.error for output in page]
+    assert any('class="badge running"' in state for state in page[4].states)
+    assert [["Ada", "│", "120.0"][0], "Grace"] == [line.split()[0] for line in page[5].text.splitlines()[2:4]]
+    assert "2 rows · 2 columns" in page[5].text
+    assert "refresh view  revenue  its definition changed; adds orders bigint" in page[7].text
+    flows = [line.split()[:2] for line in page[8].text.splitlines()[4:]]
+    assert [["orders", "IDLE"], ["revenue", "COMPLETED"]] == flows
+    assert "1 failed, 1 dropped" in page[9].text
+
+
+def test_the_notebook_of_the_page_has_its_cells() -> None:
+    """docs/notebooks.ipynb can be opened in place of reading the page."""
+    notebook = json.loads((ROOT / "docs/notebooks.ipynb").read_text("utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell.strip("\n") for cell in PAGE] == ["".join(cell["source"]) for cell in code]
+    assert [["test"]] == [cell["metadata"]["tags"] for cell in code if "tags" in cell["metadata"]]
 
 
 def test_displays_have_no_scripts_and_load_nothing(ran: dict[str, CellOutput]) -> None:

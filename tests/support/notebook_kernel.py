@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from nbclient import NotebookClient
+from nbformat import notebooknode
 
 
-class _Watching(NotebookClient):  # type: ignore[misc]
+class _Watching(NotebookClient):
     """A client that also keeps each state of displays that change."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -48,12 +50,29 @@ class CellOutput:
 
 def run_notebook(cells: Sequence[str], folder: Path) -> list[CellOutput]:
     """Run cells in one kernel, in a folder; a failing cell does not end the notebook, which is kept as `ran.ipynb`."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip("\n")) for cell in cells])
+    document = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"cell-{number}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": cell.strip("\n"),
+            }
+            for number, cell in enumerate(cells)
+        ],
+    }
+    from_dict: Any = notebooknode.from_dict  # has no types
+    notebook = from_dict(document)
     client = _Watching(
         notebook, timeout=240, allow_errors=True, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
-    nbformat.write(notebook, folder / "ran.ipynb")
+    (folder / "ran.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     return [_output(cell, client.updates.get(index, [])) for index, cell in enumerate(notebook.cells)]
 
 
@@ -72,7 +91,5 @@ def _output(cell: Any, states: list[str]) -> CellOutput:
 
 
 def _seconds(times: dict[str, str]) -> float:
-    from datetime import datetime
-
     begin, end = (datetime.fromisoformat(times[key]) for key in ("iopub.execute_input", "shell.execute_reply"))
     return (end - begin).total_seconds()

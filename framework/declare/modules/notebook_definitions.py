@@ -13,7 +13,7 @@ _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDe
 _WIDGETS = "dbutils.widgets."
 
 
-def definitions_in(lines: Sequence[str]) -> tuple[str, ...]:
+def definitions_in(lines: Sequence[str], *, undecorated: bool = False) -> tuple[str, ...]:
     """Return the lines of a cell with only its definitions; other lines are empty.
 
     Definitions are imports, functions, classes, names of literal values, and the widgets of `dbutils`. A cell that is
@@ -21,6 +21,7 @@ def definitions_in(lines: Sequence[str]) -> tuple[str, ...]:
 
     Args:
         lines: the Python code of the cell, without notebook commands.
+        undecorated: whether functions with decorators, which may declare datasets, are left out.
     """
     try:
         tree = ast.parse("\n".join(lines))
@@ -28,8 +29,8 @@ def definitions_in(lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(lines)
     kept: set[int] = set()
     for statement in tree.body:
-        if _defines(statement):
-            decorators = getattr(statement, "decorator_list", [])
+        decorators = getattr(statement, "decorator_list", [])
+        if _defines(statement) and not (undecorated and decorators):
             first = min([statement.lineno, *(each.lineno for each in decorators)])
             kept.update(range(first, (statement.end_lineno or first) + 1))
     return tuple(line if number in kept else "" for number, line in enumerate(lines, 1))

@@ -13,6 +13,7 @@ _UDF = Condition(
 )
 
 CONDITIONS: dict[str, Condition] = {
+    "MAGIC_INVALID": Condition("The arguments of the magic are invalid: {problem}.", "Write {usage}."),
     "CELL_NOT_FOUND": Condition(
         "No cell of the notebook's pipeline has the name {cell}; the names are: {names}.", "Correct the name."
     ),
