@@ -35,6 +35,17 @@ class Choices:
 
 
 class _Parser(argparse.ArgumentParser):
+    def words(self, line: str) -> list[str]:
+        """Return the arguments of a line.
+
+        Raises:
+            UserError: MAGIC_INVALID.
+        """
+        try:
+            return shlex.split(line)
+        except ValueError as error:
+            self.error(str(error))
+
     def error(self, message: str) -> NoReturn:
         """Raise a fault of the arguments.
 
@@ -57,7 +68,7 @@ def read_choices(line: str) -> Choices:
         parser.add_argument(f"--{option}", default=default)
     parser.add_argument("--param", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--remove", metavar="CELL")
-    given = vars(parser.parse_args(shlex.split(line)))
+    given = vars(parser.parse_args(parser.words(line)))
     return Choices(parameters=tuple(_parameter(text) for text in given.pop("param")), **given)
 
 
@@ -69,7 +80,7 @@ def read_cell_name(line: str) -> str | None:
     """
     parser = _Parser("%%sluice", add_help=False)
     parser.add_argument("name", nargs="?")
-    name: str | None = parser.parse_args(shlex.split(line)).name
+    name: str | None = parser.parse_args(parser.words(line)).name
     return name
 
 
