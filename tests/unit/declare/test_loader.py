@@ -365,7 +365,8 @@ def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Projec
     assert [("main.shop.a", 5), ("main.shop.b", 2)] == [
         (str(each.name), line_in(file, each.location)) for each in registry.datasets
     ]
-    assert 3 == registry.queries[registry.name("a")]()
+    declared: Any = registry.queries[registry.name("a")]
+    assert declared() == 3
     assert ["a", "b"] == [each.name.table for each in project.load("exported/**").datasets]
 
 

@@ -93,18 +93,11 @@ def test_the_magic_chooses_a_pipeline() -> None:
 
 def test_cells_that_explore_supply_their_definitions() -> None:
     """Imports, functions with their decorators, classes, literals and widgets; no calls. Invalid code stays."""
-    lines = [
-        "import json",
-        "rows = [1, 2]",
-        "frame = spark.range(3)",
-        "pipeline.run()",
-        "@cached",
-        "def f():",
-        "    return 1",
-        'dbutils.widgets.text("day", "1")',
-        "print(f())",
-        "",
-    ]
+    text = (
+        "import json\nrows = [1, 2]\nframe = spark.range(3)\npipeline.run()\n@cached\ndef f():\n    return 1\n"
+        'dbutils.widgets.text("day", "1")\nprint(f())\n'
+    )
+    lines = text.split("\n")
     kept = [*lines[:2], "", "", *lines[4:8], "", ""]
     assert kept == [*definitions_in(lines)]
     assert "" == definitions_in(lines, undecorated=True)[5]
