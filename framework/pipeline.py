@@ -122,7 +122,7 @@ class Pipeline:
             master: URL of the Spark master; default `local[*]`.
             parameters: configuration entries that override those of the file.
             storage: storage that overrides the one in the file, for example a test's folder.
-            local: replacements on this machine for what a workspace provides; default `sluice.local.yml` beside `path`.
+            local: replacements for what a workspace provides; default `sluice.local.yml` beside `path`.
             spark: an existing session to use.
             short: whether to start Spark for a short-running command; None to decide by the last updates.
             verbose: print Spark's log.
@@ -140,12 +140,11 @@ class Pipeline:
         return pipeline
 
     def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:
-        self._modules = modules
+        self._modules = tuple(modules)
         self._session = session
         self._updates = Updates(lambda: compare_backups(self.storage, self.graph, self._reconciled))
         self._graph: DataflowGraph | None = None
         self._loaded: Definitions | None = None
-        self._loaded_from: tuple[Module, ...] = ()
         self._storage: Storage | None = None
 
     @property
@@ -177,7 +176,6 @@ class Pipeline:
         Raises:
             GraphErrors: all errors of the definitions.
         """
-        self._notice_changes()
         if self._graph is None:
             self._graph = self._definitions.expanded(self._store, UpdateRequest()).resolve(self._store, UpdateRequest())
         return self._graph
@@ -420,15 +418,9 @@ class Pipeline:
 
     @property
     def _declared(self) -> Definitions:
-        self._notice_changes()
         if self._loaded is None or self._loaded.failure is not None:  # the code may be fixed between two calls
-            self._loaded, self._loaded_from = Definitions.load(self._spec, self._modules, self.spark), (*self._modules,)
+            self._loaded = Definitions.load(self._spec, self._modules, self.spark)
         return self._loaded
-
-    def _notice_changes(self) -> None:
-        """Load modules again if their sequence has changed, as that of a notebook's cells does."""
-        if self._loaded_from != (*self._modules,):
-            self._loaded = self._graph = None
 
     @property
     def _definitions(self) -> Definitions:

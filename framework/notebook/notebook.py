@@ -105,12 +105,16 @@ class Notebook:
             title=title, key=name or self._id(), file=file, code=code, namespace=namespace, widgets=self.widgets
         )
         replaced = self.cells.add(cell)
+        is_kept = False
         try:
             self.pipeline.load(file)
-        except BaseException as error:
-            if not cell.is_loaded or _is_from(error, file):
-                self.cells.undo(cell, replaced)
+            is_kept = True
+        except GraphErrors as error:
+            is_kept = cell.is_loaded and not _is_from(error, file)  # another cell has failed
             raise
+        finally:
+            if not is_kept:
+                self.cells.undo(cell, replaced)
         repeated = self.cells.drop_repeated(cell)
         return DeclaredCell(title=cell.title, datasets=cell.declared, replaced=tuple(each.title for each in repeated))
 
@@ -178,7 +182,6 @@ def _code_of_sql(text: str, file: str, lines: int) -> str:
     return code.text()
 
 
-def _is_from(error: BaseException, file: str) -> bool:
+def _is_from(errors: GraphErrors, file: str) -> bool:
     """Whether one of several errors is at a line of a file."""
-    errors = error.errors if isinstance(error, GraphErrors) else ()
-    return any(each.location is not None and each.location.file == file for each in errors)
+    return any(each.location is not None and each.location.file == file for each in errors.errors)

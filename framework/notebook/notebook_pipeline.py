@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from framework.foundation.errors import GraphErrors
+from framework.graph.graph import DataflowGraph
 from framework.notebook.cell_modules import CellModules
 from framework.notebook.choices import Choices
 from framework.notebook.live_display import LiveDisplay
@@ -14,6 +15,7 @@ from framework.notebook.notebook_sandbox import NotebookSandbox
 from framework.pipeline import Pipeline
 from framework.plan.request import RequestOptions
 from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.definitions import Definitions
 from framework.run.update.results import UpdateResult
 from framework.running_update import Observer
 from framework.views.explanation import Explanation, explain_dataset
@@ -21,6 +23,8 @@ from framework.views.explanation import Explanation, explain_dataset
 
 class NotebookPipeline(Pipeline):
     """A pipeline whose modules are cells, beside those of its spec if it has one."""
+
+    _cells: CellModules
 
     @classmethod
     def of_cells(cls, cells: CellModules, chosen: Choices) -> Self:
@@ -32,11 +36,24 @@ class NotebookPipeline(Pipeline):
         """
         parameters = dict(chosen.parameters)
         if chosen.spec is not None:
-            return cls.from_spec(chosen.spec, modules=cells, parameters=parameters, storage=chosen.storage)
-        return cls(
-            name=chosen.name, modules=cells, storage=chosen.storage, catalog=chosen.catalog, schema=chosen.schema,
-            configuration=parameters,
-        )  # fmt: skip
+            pipeline = cls.from_spec(chosen.spec, parameters=parameters, storage=chosen.storage)
+        else:
+            pipeline = cls(
+                name=chosen.name, storage=chosen.storage, catalog=chosen.catalog, schema=chosen.schema,
+                configuration=parameters,
+            )  # fmt: skip
+        pipeline._cells = cells
+        return pipeline
+
+    @property
+    def graph(self) -> DataflowGraph:
+        """The resolved graph of the current cells.
+
+        Raises:
+            GraphErrors: all errors of the definitions.
+        """
+        self._notice_changes()
+        return super().graph
 
     def run(
         self,
@@ -68,7 +85,7 @@ class NotebookPipeline(Pipeline):
 
     def sandbox(self, folder: str | Path | None = None) -> NotebookSandbox:
         """Return a sandbox whose updates are displayed while they run; see `Pipeline.sandbox`."""
-        return NotebookSandbox(self._spec, self._modules, self._session, folder)
+        return NotebookSandbox(self._spec, self._cells, self._session, folder)
 
     def load(self, file: str) -> None:
         """Load the cells; errors of queries are found later, when the graph is resolved.
@@ -85,3 +102,15 @@ class NotebookPipeline(Pipeline):
         faults = [each for each in declared.registry.faults if each.location and each.location.file == file]
         if faults:
             raise GraphErrors(faults)
+
+    @property
+    def _declared(self) -> Definitions:
+        self._notice_changes()
+        return super()._declared
+
+    def _notice_changes(self) -> None:
+        """Forget what was loaded if the cells have changed."""
+        cells = (*self._cells,)
+        if self._modules != cells:
+            self._modules = cells
+            self._loaded = self._graph = None

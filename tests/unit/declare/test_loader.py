@@ -362,7 +362,7 @@ def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Projec
     )
     project.write({"transformations/a.ipynb": file, "exported/b.py": exported})
     registry = project.load()
-    assert [("main.shop.a", 5), ("main.shop.b", 2)] == [
+    assert [("main.shop.a", 4), ("main.shop.b", 2)] == [
         (str(each.name), line_in(file, each.location)) for each in registry.datasets
     ]
     declared: Any = registry.queries[registry.name("a")]
