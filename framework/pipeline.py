@@ -396,9 +396,8 @@ class Pipeline:
     def events(self) -> DataFrame:
         """Return the event log as a table: id, sequence, origin, timestamp, message, level, …, details, event_type."""
         folder = self.storage.path(EVENTS_FOLDER)
-        if not self.storage.exists(folder):
-            return self.spark.createDataFrame([], EVENT_SCHEMA)
-        return self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS).json(folder)
+        log = self.spark.read.schema(EVENT_SCHEMA).options(**EVENT_READ_OPTIONS)
+        return log.json(folder) if self.storage.exists(folder) else self.spark.createDataFrame([], EVENT_SCHEMA)
 
     def close(self) -> None:
         """Stop the Spark session if a pipeline of this process started it and no other pipeline uses it."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -30,21 +29,23 @@ _FEATURES_OF_TIMES = {
 _LOG = "_delta_log"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class DeltaInput:
     """A Delta table that grows by batches.
 
     Args:
         folder: the folder of the table.
+
+    Attributes:
         schema: its columns; None before the first batch.
     """
 
-    folder: Path
-    schema: StructType | None = None
-    _files: list[dict[str, Any]] = field(default_factory=list)
-    _metadata: dict[str, Any] = field(default_factory=dict)
-    _version: int = -1
-    _is_of_spark: bool = False
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.schema: StructType | None = None
+        self._files: list[dict[str, Any]] = []
+        self._metadata: dict[str, Any] = {}
+        self._version = -1
+        self._is_of_spark = False
 
     def append(self, spark: SparkSession, schema: StructType, rows: Sequence[Sequence[Any]], seconds: float) -> None:
         """Append a batch in one commit; columns that the table lacks are added.

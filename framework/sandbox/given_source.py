@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ class Batch:
         return Rows.of(value, columns=names)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Files:
     """The files of a source for the reads of one format."""
 
@@ -58,7 +58,6 @@ class _Files:
     pattern: str
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class GivenSource:
     """An input that a test gives.
 
@@ -66,19 +65,21 @@ class GivenSource:
         written: its name as the test writes it.
         folder: the folder for its files and tables.
         real: whether the real input is read.
+
+    Attributes:
+        batches: what was given and arrived so far.
         dataset: the dataset of the pipeline whose rows are given; None for another input.
         taken: the input of the code that it is; None while nothing has read it.
     """
 
-    written: str
-    folder: Path
-    real: bool = False
-    batches: list[Batch] = field(default_factory=list)
-    dataset: InputName | None = None
-    taken: InputName | None = None
-    _files: dict[object, _Files] = field(default_factory=dict)
-    _delta: DeltaInput | None = None
-    _messages: int | None = None
+    def __init__(self, written: str, folder: Path, *, real: bool) -> None:
+        self.written, self.folder, self.real = written, folder, real
+        self.batches: list[Batch] = []
+        self.dataset: InputName | None = None
+        self.taken: InputName | None = None
+        self._files: dict[object, _Files] = {}
+        self._delta: DeltaInput | None = None
+        self._messages: int | None = None
 
     def add(self, spark: SparkSession | None, batch: Batch) -> None:
         """Add a batch to what was written so far; `spark` is None before the first read."""
@@ -120,7 +121,7 @@ class GivenSource:
             schema: the columns of the table if they are known; else those of the rows.
         """
         if self._delta is None:
-            self._delta = DeltaInput(folder=self.folder / "table")
+            self._delta = DeltaInput(self.folder / "table")
             for batch in self.batches:
                 self._append(spark, self._delta, batch, schema)
         return self._delta.folder

@@ -61,7 +61,7 @@ class Inputs:
         if self._named(source) is not None:
             raise UserError("TEST_INPUT_GIVEN_TWICE", location=caller_location(), source=source)
         slug = re.sub(r"\W+", "_", source).strip("_")[-40:]
-        given = GivenSource(written=source, folder=self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
+        given = GivenSource(source, self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
         self.sources.append(given)
         if batch is not None:
             self._add(given, batch, now)

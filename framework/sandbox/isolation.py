@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.cdc.model.reserved_names import HIDDEN_COLUMN
 from framework.declare.modules.loader import Module
 from framework.declare.pipeline_spec import PipelineSpec, load_spec
 from framework.declare.registry import Registry
@@ -109,16 +110,22 @@ class IsolatedPipeline:
 
     def table(self, name: QualifiedName) -> DataFrame:
         """Return the rows of a declared dataset: given, of a table, or of a sink."""
+        return self.spark.read.format("delta").load(self.table_folder(name)).drop(HIDDEN_COLUMN)
+
+    def table_folder(self, name: QualifiedName) -> str:
+        """Return the folder of the Delta table with the rows of a declared dataset: given, of a table, or of a sink.
+
+        Raises:
+            OperationError: DATASET_NOT_MATERIALIZED.
+        """
         registry = self.definitions.registry
-        given = self._inputs.given_datasets(self.names(), registry.name)
-        if name in given:
-            folder = self._inputs.table(self.spark, name, str(name))
-            return self.spark.read.format("delta").load(folder)
+        if name in self._inputs.given_datasets(self.names(), registry.name):
+            return str(self._inputs.table(self.spark, name, str(name)))
         (spec,) = [_isolated(each, self.store.layout) for each in registry.datasets if each.name == name]
         if spec.kind is DatasetKind.SINK:
-            return self.spark.read.format("delta").load(dict(spec.options)["path"])
+            return dict(spec.options)["path"]
         self.store.check_readable(spec)
-        return self.store.frame(spec)
+        return self.store.path(spec)
 
     def foretell(self) -> tuple[OperationError, ...]:
         """Return the errors of flows that certainly can't continue."""

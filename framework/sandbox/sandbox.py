@@ -24,7 +24,7 @@ from framework.run.pipeline_session import PipelineSession
 from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
-from framework.sandbox.expectations import Expectations
+from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
@@ -237,9 +237,9 @@ class Sandbox:
         """Check the quarantined rows of a dataset; see `Expectations.expect_quarantined`."""
         Expectations(self).expect_quarantined(dataset, reason=reason, rows=rows)
 
-    def expect_plan(self, steps: Mapping[str, str] | Sequence[str]) -> None:
+    def expect_plan(self, steps: Mapping[str, str] | Sequence[str], **request: Any) -> None:
         """Check the plan of the next update; see `Expectations.expect_plan`."""
-        Expectations(self).expect_plan(steps)
+        Expectations(self).expect_plan(steps, **request)
 
     def expect_events(
         self,

@@ -25,7 +25,7 @@ def data_type(name: str) -> DataType:
     if head == "array":
         return ArrayType(data_type(inner[:-1]))
     if head == "map":
-        return MapType(*map(data_type, parts))
+        return MapType(data_type(parts[0]), data_type(parts[1]))
     if head == "struct":
         return schema(inner[:-1])
     numbers = [int(each) for each in re.findall(r"\d+", name)]

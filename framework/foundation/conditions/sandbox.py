@@ -33,4 +33,32 @@ CONDITIONS: dict[str, Condition] = {
         "The column {column} has values of the types {first} and {second}, which have no common type.",
         "Write values of one type, or give the rows a schema.",
     ),
+    "TEST_NO_UPDATE": Condition("No update of the sandbox has run yet.", "Call update() first."),
+    "TEST_COLUMN_UNKNOWN": Condition(
+        "{dataset} has no column {column!r}; it has {columns}.{hint}", "Correct the name in `only`."
+    ),
+    "TEST_EXPECTATION_UNKNOWN": Condition(
+        "{dataset} has no expectation {expectation!r}; {known}.{hint}", "Correct the name, or name another dataset."
+    ),
+    "TEST_QUALITY_WITHOUT_COUNT": Condition(
+        "Neither `passed` nor `failed` is given for the expectation {expectation!r}.", "Give one of them, or both."
+    ),
+    "TEST_REASON_UNKNOWN": Condition(
+        "{reason!r} is neither an expectation of {dataset} nor an error condition.{hint}",
+        "Write the name of an expectation of the dataset, or the condition of an error.",
+    ),
+    "TEST_CONDITION_UNKNOWN": Condition(
+        "There is no error condition {name!r}.{hint}",
+        "Write the name in brackets that an error message begins with.",
+    ),
+    "TEST_PLAN_WORD_UNKNOWN": Condition(
+        "{word!r} is not what a plan does with a dataset.{hint}", "Write one of: {words}."
+    ),
+    "TEST_EVENT_UNKNOWN": Condition("There is no {kind} {name!r} of events.{hint}", "Write one of: {known}."),
+    "TEST_SOURCE_NOT_GIVEN": Condition(
+        "{source} has no given rows whose order could change.{hint}", "Name an input of given(…) or arrives(…)."
+    ),
+    "TEST_SOURCE_TOO_SMALL": Condition(
+        "{source} has {count}, which can't arrive in another order.", "Give at least two rows or files."
+    ),
 }

@@ -1,0 +1,1 @@
+"""The rows of Delta tables, read without Spark where that is exact."""
