@@ -101,19 +101,11 @@ class Pipeline:
 
     @classmethod
     def from_spec(
-        cls,
-        path: str | Path,
-        *,
-        modules: Sequence[Module] = (),
-        master: str | None = None,
-        parameters: Mapping[str, str] | None = None,
-        storage: str | Path | None = None,
-        local: str | Path | None = None,
-        spark: SparkSession | None = None,
-        short: bool | None = False,
-        verbose: bool = False,
-        cold: bool = False,
-    ) -> Self:
+        cls, path: str | Path, *, modules: Sequence[Module] = (), master: str | None = None,
+        parameters: Mapping[str, str] | None = None, storage: str | Path | None = None,
+        local: str | Path | None = None, spark: SparkSession | None = None, short: bool | None = False,
+        verbose: bool = False, cold: bool = False,
+    ) -> Self:  # fmt: skip
         """Create the pipeline of a spec file.
 
         Args:

@@ -114,7 +114,7 @@ def test_an_update_displays_its_states_while_it_runs_and_its_result_once(ran: di
 
 def test_only_what_changed_runs(ran: dict[str, CellOutput]) -> None:
     """The changed view is computed again; the table, whose inputs have not changed, is not."""
-    assert "revenue, materialized view reads orders\n  refresh view  revenue  its definition changed" == (
+    assert "revenue, materialized view reads orders\n  refresh view  revenue  its inputs or its code changed" == (
         ran["explained"].text
     )
     flows = [line.split() for line in ran["second"].text.splitlines()[4:]]
