@@ -74,14 +74,16 @@ def result_text(result: UpdateResult) -> str:
 
 def board_html(board: FlowBoard, now: datetime, graph: DataflowGraph | None = None) -> str:
     """Return a flow board as HTML: the state of the running update, the graph with states if known, a row per flow."""
-    head = f'<b>{escape(board.state)}</b> <span class="quiet">update {escape(board.update_id)}</span>'
+    update = f' <span class="quiet">update {escape(board.update_id)}</span>' if board.update_id else ""
+    head = f"<b>{escape(board.state)}</b>{update}"
     drawn = "" if graph is None else _drawn(board_picture(graph, board.flows))
     return fragment(head, drawn, _html_below(board.table(now)))
 
 
 def board_text(board: FlowBoard, now: datetime) -> str:
     """Return a flow board as text: the state of the running update and a line per flow."""
-    return f"{board.state} (update {board.update_id})" + _text_below(board.table(now))
+    update = f" (update {board.update_id})" if board.update_id else ""
+    return board.state + update + _text_below(board.table(now))
 
 
 @html_of.register
