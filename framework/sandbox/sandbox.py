@@ -177,7 +177,7 @@ class Sandbox:
         """Return the full name of a declared dataset by its name, or by the end of it.
 
         Raises:
-            UserError: DATASET_NOT_FOUND.
+            UserError: DATASET_NOT_FOUND; or the failure of a module that may declare it.
         """
         known, spec = self.pipeline.names(), self.pipeline.spec
         full = QualifiedName.parse(name, catalog=spec.catalog, schema=spec.schema)
@@ -185,6 +185,9 @@ class Sandbox:
             return full
         near = [each for each in known if str(each).endswith(f".{name.lower()}")]
         if len(near) != 1:
+            failure = self.pipeline.definitions.failure
+            if failure is not None:  # its module may declare the dataset
+                raise failure
             raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, known))
         return near[0]
 

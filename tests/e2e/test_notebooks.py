@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -190,6 +193,26 @@ def test_the_notebook_of_the_page_has_its_cells() -> None:
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell.strip("\n") for cell in PAGE] == ["".join(cell["source"]) for cell in code]
     assert [["test"]] == [cell["metadata"]["tags"] for cell in code if "tags" in cell["metadata"]]
+
+
+def test_cells_with_the_tag_are_tests_for_pytest(tmp_path: Path) -> None:
+    """Each runs with a sandbox of its own, without a kernel; one that fails names its line in the file."""
+    page = (ROOT / "docs/notebooks.ipynb").read_text("utf-8")
+    (tmp_path / "page.ipynb").write_text(page, encoding="utf-8")
+    (tmp_path / "wrong.ipynb").write_text(page.replace('("Ada", 150.0, 2)', '("Ada", 151.0, 2)'), encoding="utf-8")
+    (tmp_path / "left.ipynb").write_text("{", encoding="utf-8")  # not asked for
+    command = [sys.executable, "-m", "pytest", "-p", "framework.testing.notebook_tests", "-p", "no:cacheprovider", "-v"]
+    ran = subprocess.run(
+        [*command, "page.ipynb", "wrong.ipynb"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    name = "Revenue is per customer, and orders without an id do not count"
+    assert f"page.ipynb::{name} PASSED" in ran.stdout, ran.stdout
+    assert f"wrong.ipynb::{name} FAILED" in ran.stdout
+    line = next(n for n, text in enumerate(page.splitlines(), 1) if "sandbox.expect(" in text)
+    assert f"{tmp_path / 'wrong.ipynb'}:{line}\n" in ran.stdout
+    assert "151" in ran.stdout
+    assert "2 passed" not in ran.stdout
+    assert "1 failed, 1 passed" in ran.stdout
 
 
 def test_displays_have_no_scripts_and_load_nothing(ran: dict[str, CellOutput]) -> None:

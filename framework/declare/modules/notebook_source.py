@@ -36,6 +36,9 @@ _RUN = re.compile(rf"(?P<name>[^#$]*)(?P<given>(?:\$\w+\s*=\s*{_VALUE}\s*)*)(?:#
 """The arguments of `%run`: a notebook, and values of the parameters that it reads, `$name="value"`."""
 _ARGUMENTS = "framework.declare.workspace.surroundings"
 
+_NAMES_OF_CELLS = "from framework import pipelines as dp"
+"""What `%load_ext framework` binds for declarations, beside the globals of every module."""
+
 _ADVICE = {
     "%python": "Delete the line `%python`.",
     "%sql": "Move its statements to a SQL file, or declare the dataset in Python, with `spark.sql(…)` as its query.",
@@ -107,6 +110,7 @@ class _NotebookCode:
         """Return the code of cells, in order; gather their faults."""
         cells = [*cells]
         if any(cell.kind == MODULE for cell in cells):
+            self._lines[1] = _NAMES_OF_CELLS  # no cell begins on the first line of a notebook's file
             cells = [replace(cell, lines=definitions_in(cell.lines)) if cell.kind == PYTHON else cell for cell in cells]
         for cell in cells:
             self._add(cell)

@@ -345,7 +345,7 @@ def test_cells_that_only_look_are_passed_over_with_a_note(project: Project) -> N
 def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Project) -> None:
     """Its other cells supply definitions and do nothing else; cells tagged `test` are left out."""
     cells = (
-        "%load_ext framework\nfrom framework import pipelines as dp\nlimit = 3",
+        "%load_ext framework\nlimit = 3",
         "%sluice --name shop\npipeline.run()",
         "\n%%sluice first\n\n@dp.table\ndef a():\n    return limit",
         "%%sql\nCREATE MATERIALIZED VIEW b AS SELECT 1 AS x;",
@@ -358,7 +358,7 @@ def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Projec
     file = json.dumps(text, indent=1)
     exported = "# Databricks notebook source\n" + "\n\n# COMMAND ----------\n\n".join(
         cell if "%" not in cell else "\n".join(f"# MAGIC {line}" for line in cell.strip().split("\n"))
-        for cell in ("from framework import pipelines as dp", *cells[2:4], "pipeline.run()", "limit = 3")
+        for cell in (*cells[2:4], "pipeline.run()", "limit = 3")
     )
     project.write({"transformations/a.ipynb": file, "exported/b.py": exported})
     registry = project.load()
