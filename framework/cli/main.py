@@ -30,6 +30,7 @@ _COMMANDS = {
     "plan": "Print the steps of an update and their reasons; write nothing.",
     "run": "Update the datasets of the pipeline.",
     "stop": "Stop the update that runs, on any machine.",
+    "test": "Run the tests of the project, and print what they cover.",
     "graph": "Draw the dataflow graph.",
     "events": "Print the event log.",
     "show": "Print rows of a dataset.",

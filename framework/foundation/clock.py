@@ -39,6 +39,21 @@ class SystemClock:
         time.sleep(seconds)
 
 
+class FrozenClock(SystemClock):
+    """A clock that stands still at a time; durations and sleep are the machine's.
+
+    Args:
+        millis: the time in milliseconds since 1970.
+    """
+
+    def __init__(self, millis: int) -> None:
+        self._now = datetime.fromtimestamp(millis / 1000, tz=UTC)
+
+    def now(self) -> datetime:
+        """Return the time at which the clock stands."""
+        return self._now
+
+
 def milliseconds(text: str) -> int:
     """Return the epoch milliseconds of a time in ISO 8601."""
     return int(datetime.fromisoformat(text).timestamp() * 1000)

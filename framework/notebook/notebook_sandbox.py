@@ -35,7 +35,7 @@ class NotebookSandbox(Sandbox):
 
     def _run(self, update: Update) -> UpdateResult:
         with LiveDisplay(lambda: update.graph) as live:
-            result = replace(update, observers=(*update.observers, live)).run()
+            result = super()._run(replace(update, observers=(*update.observers, live)))
             live.end(result)
         return result
 

@@ -18,6 +18,7 @@ from framework.foundation.files.storage import is_local
 from framework.record.reader import longest_update_seconds
 from framework.run.flows.streaming_query import session_for
 from framework.session.connectors import formats_in
+from framework.session.frozen_time import allow_frozen_time
 from framework.session.mapped_files import mapped_file_settings
 from framework.session.spark_session import DEFAULT_MASTER, active_session, start_session, stop_session
 
@@ -36,6 +37,7 @@ class PipelineSession:
         short: start Spark for a short-running command; None to decide by the duration of the last updates.
         verbose: print Spark's log.
         cold: start Spark even if a session server has a session ready.
+        is_clocked: the time of the session can be frozen.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class PipelineSession:
         short: bool | None = False,
         verbose: bool = False,
         cold: bool = False,
+        is_clocked: bool = False,
     ) -> None:
-        self._base, self._master = base, master
+        self._base, self._master, self._is_clocked = base, master, is_clocked
         self._short, self._verbose, self._cold = short, verbose, cold
         self._own: SparkSession | None = None
 
@@ -77,6 +80,8 @@ class PipelineSession:
             base = self._base
             settings = {key: value for key, value in spark_conf if base.conf.isModifiable(key)}
             paths = mapped_file_settings(base, spec.workspace.paths)
+            if self._is_clocked:
+                allow_frozen_time(base)
             self._own = session_for(base, {**settings, **dict(configuration), **paths})
         return self._own
 
@@ -85,10 +90,10 @@ class PipelineSession:
         self._own = None
 
     def sibling(self, spec: PipelineSpec) -> PipelineSession:
-        """Return a further session of the same JVM for another pipeline, without settings and views of this one."""
+        """Return a session of the same JVM without settings and views of this one, whose time can be frozen."""
         self.get(spec)
         assert self._base is not None
-        return PipelineSession(base=self._base.newSession())
+        return PipelineSession(base=self._base.newSession(), is_clocked=True)
 
     def uses(self, base: SparkSession) -> bool:
         """Whether the pipeline's session runs in the same JVM as the other session."""

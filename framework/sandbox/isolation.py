@@ -14,7 +14,7 @@ from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.declare.workspace.surroundings import updating
 from framework.engine.files.storage import open_storage
-from framework.foundation.clock import Clock
+from framework.engine.sessions.frozen_time import freeze_time
 from framework.foundation.errors import GraphErrors, OperationError, RequestErrors, SluiceError
 from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
@@ -32,6 +32,8 @@ from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.sandbox import test_session
 from framework.sandbox.inputs import Inputs
+from framework.sandbox.releases import local_file
+from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +51,9 @@ class IsolatedPipeline:
     """
 
     def __init__(
-        self, *, spec: PipelineSpec, modules: Sequence[Module], session: PipelineSession, inputs: Inputs, clock: Clock
-    ) -> None:
+        self, *, spec: PipelineSpec, modules: Sequence[Module], session: PipelineSession, inputs: Inputs,
+        clock: SandboxClock,
+    ) -> None:  # fmt: skip
         self.spec = spec
         self._modules, self._session, self._inputs, self._clock = modules, session, inputs, clock
         self._loaded: Definitions | None = None
@@ -65,16 +68,24 @@ class IsolatedPipeline:
             folder: the folder of the spec in that release.
         """
         assert self.spec.file is not None, "a pipeline made in Python has no releases"
-        local = Path(self.spec.file).with_name("sluice.local.yml")
-        found = load_spec(folder / Path(self.spec.file).name, local if local.exists() else None)
+        found = load_spec(folder / Path(self.spec.file).name, local_file(folder, self.spec.file))
         spec = isolated_spec(found, self.spec.storage)
         session = self._session.sibling(self.spec)
         return IsolatedPipeline(spec=spec, modules=(), session=session, inputs=self._inputs, clock=self._clock)
 
+    def restarted(self) -> IsolatedPipeline:
+        """Return the pipeline as the next process has it: its modules are loaded again."""
+        session = self._session.sibling(self.spec)
+        return IsolatedPipeline(
+            spec=self.spec, modules=self._modules, session=session, inputs=self._inputs, clock=self._clock
+        )
+
     @property
     def spark(self) -> SparkSession:
         """The session of the sandbox."""
-        return self._session.get(self.spec)
+        spark = self._session.get(self.spec)
+        freeze_time(spark, self._clock.millis)
+        return spark
 
     @property
     def store(self) -> TableStore:

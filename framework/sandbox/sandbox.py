@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -19,15 +19,16 @@ from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.graph.rules import did_you_mean
 from framework.plan.request import RequestOptions
-from framework.plan.steps import Plan
 from framework.run.pipeline_session import PipelineSession
 from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
+from framework.sandbox.crashes import Crashes
 from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
+from framework.sandbox.releases import SandboxPlan, release_folder
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ class Sandbox:
 
     Attributes:
         clock: the time of its updates.
+        crash: kills its updates.
         last: the result of the last update; None before the first one.
+        compared: the datasets whose rows were compared.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class Sandbox:
         self._of = spec, modules, session
         self._is_own_folder = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-sandbox-") if folder is None else folder).resolve()
-        self.clock = SandboxClock()
+        self.clock = SandboxClock(lambda: str(self.pipeline.spark.conf.get("spark.sql.session.timeZone")))
+        self.crash = Crashes(self.folder, Path(self.storage), self._restart)
         self.last: UpdateResult | None = None
+        self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
             spec=isolated_spec(spec, self.storage), modules=modules, session=session.sibling(spec), inputs=self.inputs,
@@ -149,6 +154,7 @@ class Sandbox:
             datasets, full_refresh=full_refresh, full_refresh_all=full_refresh_all, reset_checkpoints=reset_checkpoints
         )
         self.last = self._run(update)
+        self.clock.date_storage(self.storage)
         for flow in self.last.flows:
             if flow.error is not None:
                 raise flow.error
@@ -157,15 +163,16 @@ class Sandbox:
 
     def _run(self, update: Update) -> UpdateResult:
         """Run an update; the sandbox of a notebook displays it meanwhile."""
-        return update.run()
+        return self.crash.run(update)
 
-    def plan(self, *datasets: str, **request: Any) -> Plan:
-        """Return the steps of an update with the same arguments.
+    def plan(self, *datasets: str, **request: Any) -> SandboxPlan:
+        """Return the steps of an update with the same arguments, with the errors that are certain, `breaks`.
 
         Raises:
             SluiceError: as of `update`.
         """
-        return self._prepared(datasets, **request).plan()
+        update = self._prepared(datasets, **request)
+        return SandboxPlan.of(update.plan(), update.graph)
 
     def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
         spec = self.pipeline.definitions.spec
@@ -228,6 +235,7 @@ class Sandbox:
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset; see `Expectations.expect`."""
+        self.compared.add(self.dataset(dataset))
         Expectations(self).expect(dataset, rows, only=only, ordered=ordered)
 
     def expect_quality(
@@ -266,9 +274,28 @@ class Sandbox:
         """Check that the order of a source's rows does not change a dataset; see `Expectations.expect_any_order`."""
         Expectations(self).expect_any_order(dataset, source=source, permutations=permutations, seed=seed)
 
-    def code(self, where: str | Path) -> AbstractContextManager[None]:
-        """Run the modules of another release in the block: `git:TAG`, `git:TAG:folder`, or a folder."""
-        raise NotImplementedError
+    @contextmanager
+    def code(self, where: str | Path) -> Iterator[None]:
+        """Run the spec and the modules of another release in the block, on the same storage and inputs.
+
+        Args:
+            where: `git:TAG` or any other commit of the repository of the spec file; `git:TAG:folder` if the spec was in
+                that folder then; or a folder with a spec file of the same name.
+
+        Raises:
+            UserError: TEST_RELEASE_WITHOUT_FILE, TEST_RELEASE_NO_GIT, TEST_RELEASE_NOT_FOUND,
+                TEST_RELEASE_WITHOUT_SPEC.
+        """
+        present = self.pipeline
+        self.pipeline = present.of_release(release_folder(where, present.spec.file, self.folder / "releases"))
+        try:
+            yield
+        finally:
+            self.pipeline.close()
+            self.pipeline = present.restarted()
+
+    def _restart(self) -> None:
+        self.pipeline = self.pipeline.restarted()
 
     def close(self) -> None:
         """Release the session, and remove the folder if it is temporary."""

@@ -25,7 +25,7 @@ from framework.cli.verbosity import verbose_option
 def command(context: click.Context, name: str, language: str) -> None:
     """Create a new pipeline project that runs.
 
-    Writes the folder NAME with a spec, declarations, sample data, a test and a bundle. NAME must not exist.
+    Writes the folder NAME with a spec, declarations, sample data, tests, CI files and a bundle. NAME must not exist.
     """
     from framework.operations.new_project import create_project
 

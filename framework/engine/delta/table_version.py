@@ -403,3 +403,15 @@ def read_version(session: SparkSession, path: str, number: int) -> DataFrame:
     """Return the rows of a version for immediate queries; the newest version of a small table takes no extra jobs."""
     rows = read_small_table(session, TableAddress(path=path), number=number)
     return session.read.format("delta").option("versionAsOf", number).load(path) if rows is None else rows
+
+
+def forget_tables(spark: SparkSession, paths: Iterable[str]) -> None:
+    """Remove tables whose files were replaced from Delta's cache in the JVM.
+
+    Args:
+        spark: a session of the JVM.
+        paths: the folders of the tables.
+    """
+    path_of = java_class("org.apache.hadoop.fs.Path")
+    for path in paths:
+        java_class(f"{DELTA}.DeltaLog").invalidateCache(spark._jsparkSession, path_of(path))

@@ -29,6 +29,7 @@ from framework.foundation.conditions import (
     sandbox_inputs,
     session,
     storage,
+    testing,
     workspace,
 )
 from framework.foundation.conditions.entry import Condition
@@ -54,6 +55,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **rewind.CONDITIONS,
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
+    **testing.CONDITIONS,
     **sandbox.CONDITIONS,
     **sandbox_inputs.CONDITIONS,
 }

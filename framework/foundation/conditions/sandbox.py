@@ -61,4 +61,25 @@ CONDITIONS: dict[str, Condition] = {
     "TEST_SOURCE_TOO_SMALL": Condition(
         "{source} has {count}, which can't arrive in another order.", "Give at least two rows or files."
     ),
+    "TEST_TIME_INVALID": Condition(
+        "The clock cannot be set to {time!r}.", "Write the time in ISO 8601, such as 2026-01-01T12:00."
+    ),
+    "TEST_CRASH_UNKNOWN": Condition("No update crashes at {moment!r}.{hint}", "Use one of these moments:\n{known}"),
+    "TEST_RELEASE_WITHOUT_FILE": Condition(
+        "The code of {release} cannot replace modules that are given in Python.",
+        "Test a pipeline of a spec file, `Pipeline.from_spec`, whose modules are files of a release, too.",
+    ),
+    "TEST_RELEASE_NO_GIT": Condition(
+        "The code of another release cannot be read with git in {folder}: {problem}.",
+        "Install git and run the test in a clone of the repository; or use a folder with the code of the release.",
+    ),
+    "TEST_RELEASE_NOT_FOUND": Condition(
+        "git knows no tag, branch or commit {release!r} in {folder}.{hint}",
+        "Correct the name. A clone of a CI service often has no tags: fetch them (`git fetch --tags`, or "
+        "`fetch-depth: 0` of actions/checkout).",
+    ),
+    "TEST_RELEASE_WITHOUT_SPEC": Condition(
+        "The release {release} has no file {file} in {folder}.",
+        "If the pipeline was in another folder of the repository then, name it: git:TAG:folder.",
+    ),
 }

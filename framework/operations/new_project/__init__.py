@@ -16,10 +16,19 @@ LANGUAGES = {"python": ".py", "sql": ".sql"}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TEMPLATE = ".j2"
-_DECLARATIONS = "transformations/shop"
+# The files of each language.
+_BY_LANGUAGE = {
+    "python": ("transformations/shop.py", "tests/test_shop.py"),
+    "sql": ("transformations/shop.sql", "tests/shop.unit_tests.yml"),
+}
 _INGESTION = Path("bundles/templates/ingestion.yml.j2")
-# Templates whose file name depends on the project's name, or would be interpreted by packaging tools.
-_RENAMED = {"gitignore": ".gitignore", "bundles/pipeline.yml": "bundles/{name}.yml"}
+# Templates whose file name depends on the project's name, or would be interpreted by other tools.
+_RENAMED = {
+    "gitignore": ".gitignore",
+    "github-tests.yml": ".github/workflows/tests.yml",
+    "gitlab-ci.yml": ".gitlab-ci.yml",
+    "bundles/pipeline.yml": "bundles/{name}.yml",
+}
 
 
 def create_project(name: str, parent: Path, *, language: str = "python") -> tuple[Path, tuple[Path, ...]]:
@@ -56,7 +65,7 @@ def _ingestion_template() -> Path:
 
 def render(templates: Path, name: str, language: str) -> dict[Path, str]:
     """Return the contents of a project's files by path."""
-    other = {f"{_DECLARATIONS}{suffix}" for each, suffix in LANGUAGES.items() if each != language}
+    other = {path for each, paths in _BY_LANGUAGE.items() if each != language for path in paths}
     environment = Environment(  # noqa: S701 - YAML, Python and Markdown, no HTML; the name is checked
         loader=FileSystemLoader(templates), undefined=StrictUndefined, keep_trailing_newline=True
     )

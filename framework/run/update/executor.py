@@ -191,7 +191,7 @@ class Executor:
     def _begin(self, step: BeginGeneration) -> None:
         mark = Rebuild(number=step.rebuild).generation_mark if step.rebuild is not None else ""
         storage, dataset = self.store.storage, self._dataset(step.dataset)
-        GenerationStore(storage).begin(
+        GenerationStore(storage, self.work.clock).begin(
             step.dataset,
             step.flow,
             reason=step.reason,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from framework.checkpoints.offsets import read_progress
-from framework.foundation.clock import SystemClock
+from framework.engine.sessions.frozen_time import clock_of
 from framework.foundation.conditions.cloud_files import WIDER_TYPES
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
@@ -76,7 +76,7 @@ class CloudFilesStream:
         self._folder = log_folder(checkpoint, number)
         self._log = FileLog(storage, f"{self._folder}/files")
         self._data = schema
-        self._clock = SystemClock()
+        self._clock = clock_of(spark)
         self._cleaner = Cleaner(
             spark=spark, options=options, storage=storage, checkpoint=checkpoint, number=number, clock=self._clock
         )
