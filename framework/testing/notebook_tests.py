@@ -1,12 +1,12 @@
 """Tests in notebooks: the cells tagged `test` of an `.ipynb` that pytest is asked for, each as one item.
 
-A test runs in a process of its own kind: no kernel and no IPython. The notebook's declarations are the pipeline; its
+A test needs no kernel and no IPython. The notebook's declarations are the pipeline; its
 other cells supply their imports, functions, classes and constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,31 @@ if TYPE_CHECKING:
 
     from framework.foundation.notebooks import NotebookCell
     from framework.pipeline import Pipeline
+    from framework.sandbox.sandbox import Sandbox
 
-_SUFFIX = ".ipynb"
+    Observe = Callable[[pytest.Config, Sandbox], None]
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a notebook that is named as an argument; notebooks that are only in a folder are left alone."""
+def collected(file_path: Path, parent: pytest.Collector, observe: Observe) -> pytest.Collector | None:
+    """Return the tests of a notebook that is named as an argument; None for one that is only in a folder.
+
+    Args:
+        file_path: the notebook.
+        parent: the collector of its folder.
+        observe: takes the sandbox of a test that has passed.
+    """
     asked = {(parent.config.invocation_params.dir / each.partition("::")[0]).resolve() for each in parent.config.args}
-    if file_path.suffix != _SUFFIX or file_path.resolve() not in asked:
+    if file_path.resolve() not in asked:
         return None
-    return NotebookTests.from_parent(parent, path=file_path)
+    tests: NotebookTests = NotebookTests.from_parent(parent, path=file_path)
+    tests.observe = observe
+    return tests
 
 
 class NotebookTests(pytest.File):
     """The tests of one notebook."""
+
+    observe: Observe
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each cell with the tag `test`.
@@ -44,7 +55,7 @@ class NotebookTests(pytest.File):
         for number, cell in enumerate(cells, 1):
             if cell.is_test:
                 item: NotebookTest = NotebookTest.from_parent(
-                    self, name=_name(cell, number), callobj=_function(self.path, cell)
+                    self, name=_name(cell, number), callobj=_function(self.path, cell, self.observe)
                 )
                 item.line = cell.line
                 yield item
@@ -87,12 +98,17 @@ def _name(cell: NotebookCell, number: int) -> str:
     return first.lstrip("# ") if first.startswith("#") and first.strip("# ") else f"cell {number}"
 
 
-def _function(path: Path, cell: NotebookCell) -> Any:
+def _function(path: Path, cell: NotebookCell, observe: Observe) -> Any:
     def run(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        from framework.sandbox.sandbox import Sandbox
+
         pipeline = _pipeline(path, request)
         with pipeline.sandbox(tmp_path / "sluice") as sandbox:
             names = {**_names(path, pipeline), "pipeline": pipeline, "sandbox": sandbox}
             exec(_compiled(path, cell), names)  # noqa: S102 - the user's test
+            last = names["sandbox"]  # the cell may have made its own
+            if isinstance(last, Sandbox):
+                observe(request.config, last)
 
     return run
 
