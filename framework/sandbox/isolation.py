@@ -58,8 +58,9 @@ class IsolatedPipeline:
         clock: SandboxClock,
     ) -> None:  # fmt: skip
         self.spec = spec
-        self._modules, self._session, self._inputs, self._clock = tuple(modules), session, inputs, clock
+        self._modules, self._session, self._inputs, self._clock = modules, session, inputs, clock
         self._loaded: Definitions | None = None
+        self._loaded_from: tuple[Module, ...] = ()
         self._graph: DataflowGraph | None = None
         self.storage: Storage = open_storage(spec.storage, None)
 
@@ -109,18 +110,19 @@ class IsolatedPipeline:
 
     @property
     def definitions(self) -> Definitions:
-        """The declarations of the modules, which are loaded once.
+        """The declarations of the modules, which are loaded once, and again if their sequence has changed.
 
         Raises:
             GraphErrors: TEST_INPUT_NOT_GIVEN of each input that the modules read while they are loaded.
         """
-        if self._loaded is None or self._loaded.failure is not None:
+        modules = (*self._modules,)
+        if self._loaded is None or self._loaded.failure is not None or self._loaded_from != modules:
             self._inputs.begin(self.spark)
-            loaded = Definitions.load(self.spec, self._modules, self.spark, self._inputs)
+            loaded = Definitions.load(self.spec, modules, self.spark, self._inputs)
             if self._inputs.faults():  # modules read inputs while they are loaded
                 raise GraphErrors(self._inputs.faults())
             self._inputs.copied_from(loaded.registry)
-            self._loaded = loaded
+            self._loaded, self._loaded_from = loaded, modules
         return self._loaded
 
     def names(self) -> tuple[QualifiedName, ...]:

@@ -158,13 +158,17 @@ class Sandbox:
         update = self._prepared(
             datasets, full_refresh=full_refresh, full_refresh_all=full_refresh_all, reset_checkpoints=reset_checkpoints
         )
-        self.last = self.crash.run(update)
+        self.last = self._run(update)
         self.clock.date_storage(self.storage)
         for flow in self.last.flows:
             if flow.error is not None:
                 raise flow.error
         assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
         return self.last
+
+    def _run(self, update: Update) -> UpdateResult:
+        """Run an update; the sandbox of a notebook displays it meanwhile."""
+        return self.crash.run(update)
 
     def plan(self, *datasets: str, **request: Any) -> SandboxPlan:
         """Return the steps of an update with the same arguments, with the errors that are certain, `breaks`.
@@ -187,7 +191,7 @@ class Sandbox:
         """Return the full name of a declared dataset by its name, or by the end of it.
 
         Raises:
-            UserError: DATASET_NOT_FOUND.
+            UserError: DATASET_NOT_FOUND; or the failure of a module that may declare it.
         """
         known, spec = self.pipeline.names(), self.pipeline.spec
         full = QualifiedName.parse(name, catalog=spec.catalog, schema=spec.schema)
@@ -195,6 +199,9 @@ class Sandbox:
             return full
         near = [each for each in known if str(each).endswith(f".{name.lower()}")]
         if len(near) != 1:
+            failure = self.pipeline.definitions.failure
+            if failure is not None:  # its module may declare the dataset
+                raise failure
             raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, known))
         return near[0]
 

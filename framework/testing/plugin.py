@@ -59,7 +59,11 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect test files in YAML that belong to a pipeline; those of other programs are left alone."""
+    """Collect test files in YAML that belong to a pipeline, and notebooks that are arguments; others are left alone."""
+    if file_path.suffix == ".ipynb":
+        from framework.testing.notebook_tests import collected
+
+        return collected(file_path, parent, _observe)
     if not file_path.name.endswith(_YAML_SUFFIXES):
         return None
     from framework.testing.sessions import may_have_spec
@@ -143,12 +147,17 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
     sandbox = opened.sandbox(tmp_path / "sluice")
     request.node.stash[_SANDBOX] = sandbox
     yield sandbox
-    folder = request.config.getoption(COVERAGE_OPTION, None)
+    _observe(request.config, sandbox)
+    sandbox.close()
+
+
+def _observe(config: pytest.Config, sandbox: Sandbox) -> None:
+    """Write what a test has covered, if it is gathered."""
+    folder = config.getoption(COVERAGE_OPTION, None)
     if folder:
         from framework.testing.observed import write_observed
 
         write_observed(folder, sandbox)
-    sandbox.close()
 
 
 def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
