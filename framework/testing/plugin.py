@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.demo.postgres_server import PostgresServer
+    from framework.sandbox.differences.difference_text import DifferenceFormat
     from framework.sandbox.sandbox import Sandbox
     from framework.sandbox.sandbox_clock import SandboxClock
     from framework.testing.sessions import RunSession
@@ -126,6 +127,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
 
     opened = pipeline_of(request.node, sluice_session, _users_session(request))
     sandbox = opened.sandbox(tmp_path / "sluice")
+    sandbox.differences = _differences(request.config)
     request.node.stash[_SANDBOX] = sandbox
     yield sandbox
     folder = request.config.getoption(COVERAGE_OPTION, None)
@@ -134,6 +136,17 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
 
         write_observed(folder, sandbox)
     sandbox.close()
+
+
+def _differences(config: pytest.Config) -> DifferenceFormat:
+    """Return how differences are printed: as wide as pytest's lines, and in colour, on a terminal with colours."""
+    from framework.sandbox.differences.difference_text import DifferenceFormat
+
+    has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # processes of pytest-xdist have none
+    writer = config.get_terminal_writer() if has_terminal else None
+    if writer is None or not writer.hasmarkup:
+        return DifferenceFormat()
+    return DifferenceFormat(width=max(writer.fullwidth - len("E       "), 60), colour=True)
 
 
 def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
