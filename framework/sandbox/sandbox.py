@@ -30,6 +30,7 @@ from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
 from framework.sandbox.releases import SandboxPlan, release_folder
+from framework.sandbox.rows import Rows
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert columns is None or isinstance(columns, StructType)
     return Batch(
-        value=rows,
+        value=rows if isinstance(rows, list | tuple) else Rows.of(rows),
         schema=columns,
         file=file.get("file"),
         content=content.encode() if isinstance(content, str) else content,

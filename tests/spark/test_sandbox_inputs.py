@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from framework import Pipeline
 from framework import pipelines as dp
@@ -316,6 +317,16 @@ def reaching_out(place: Path) -> Any:
         def send() -> Any:
             return spark.readStream.table("placed").selectExpr("CAST(id AS STRING) AS value")
 
+        @dp.foreach_batch_sink(name="written")
+        def write(batch: Any, number: int) -> None:
+            del number
+            batch.write.format("delta").mode("append").save(str(place / "batch"))
+            assert DeltaTable.isDeltaTable(spark, str(place / "batch"))
+
+        @dp.append_flow(target="written")
+        def hand_over() -> Any:
+            return spark.readStream.table("placed")
+
         @dp.on_event_hook
         def hook(event: Any) -> None:
             (place / "called").write_text(str(event))
@@ -338,6 +349,8 @@ def test_nothing_outside_of_the_folder_of_a_sandbox_changes(spark: SparkSession,
         assert pairs(first, "placed") == [(0, "Berlin")]
         assert pairs(second, "exported") == [(1, "Berlin")]
         assert pairs(second, "sent") == [("1",)]
+        (written,) = (tmp_path / "1" / "sandbox" / "written").iterdir()
+        assert [row.id for row in spark.read.format("delta").load(str(written)).collect()] == [0]
     assert [*place.iterdir()] == []
 
 
