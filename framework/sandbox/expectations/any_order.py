@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.examined import Examined
 from framework.sandbox.expectations.tables import TypedRows, keys_of, table_rows
 from framework.sandbox.given_source import Batch, GivenSource
+from framework.sandbox.values.typed_values import as_mapping
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -85,12 +86,19 @@ def _given(sandbox: Examined, source: str) -> GivenSource:
 
 
 def items_of(batches: Sequence[Batch]) -> Iterator[_Item]:
-    """Yield the rows of batches; a file with given content stays whole."""
+    """Yield the rows of batches; a file with given content stays whole.
+
+    Rows by position without columns have those of the batches before them.
+    """
+    known: StructType | None = None
     for batch in batches:
+        known = batch.schema or known
         if batch.content is not None or batch.file is not None:
             yield _Item(value=batch, schema=None)
         elif isinstance(batch.value, list | tuple):
-            yield from (_Item(value=row, schema=batch.schema) for row in batch.value)
+            for row in batch.value:
+                is_named = isinstance(as_mapping(row), Mapping)
+                yield _Item(value=row, schema=batch.schema if is_named else known)
         else:
             rows = batch.rows()
             for row in rows.values:

@@ -18,6 +18,7 @@ RUN_BY = {
     "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
     "docs/doctor.md": ("tests/spark/test_doctor_page.py",),
     "docs/files.md": ("tests/spark/test_files_page.py",),
+    "docs/notebooks.md": ("tests/e2e/test_notebooks.py",),
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
     "docs/testing.md": ("tests/e2e/test_testing_kit.py",),
     "docs/sql.md": ("tests/spark/test_sql_files.py",),
