@@ -32,6 +32,7 @@ from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
+from framework.session.query_log import quiet_query_log
 from framework.sandbox import test_session
 from framework.sandbox.given_datasets import column_types, only_feeding
 from framework.sandbox.inputs import Inputs
@@ -170,7 +171,8 @@ class IsolatedPipeline:
         with updating(is_run=True):
             definitions = definitions.check(self.store).expanded(self.store, request)
         if given and not only:
-            feeding = only_feeding(given, self.definitions.registry, self.spark)
+            with quiet_query_log():
+                feeding = only_feeding(given, self.definitions.registry, self.spark)
             only = [spec.name for spec in definitions.registry.datasets if spec.name not in feeding]
             self._inputs.begin(self.spark)
 
