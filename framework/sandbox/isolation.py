@@ -32,12 +32,12 @@ from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
-from framework.session.query_log import quiet_query_log
 from framework.sandbox import test_session
 from framework.sandbox.given_datasets import column_types, only_feeding
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.releases import local_file
 from framework.sandbox.sandbox_clock import SandboxClock
+from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
