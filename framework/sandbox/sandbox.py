@@ -31,6 +31,7 @@ from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
 from framework.sandbox.releases import SandboxPlan, release_folder
+from framework.sandbox.rows import Rows
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declare.inputs import SourceRead, StagedRead
 from framework.declare.session.mutations import unguarded
 from framework.declare.session.patches import Patch
-from framework.declare.workspace.surroundings import found_inputs
+from framework.declare.workspace.surroundings import found_inputs, reads_of_engine
 from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
 from framework.foundation.locations import caller_location
 
@@ -48,7 +48,7 @@ def staged_read(
         format=format.lower(), path=path or lower.get("path"), options=lower, schema=schema, streaming=streaming,
         location=caller_location(),
     )  # fmt: skip
-    with unguarded():  # some formats are written by Spark
+    with unguarded(), reads_of_engine():  # Spark writes some formats
         return inputs.staged(spark, read)
 
 
