@@ -27,8 +27,8 @@ CONDITIONS: dict[str, Condition] = {
         "{model} declares several datasets: {datasets}.", "Name one of them as `callable`, or as `model`."
     ),
     "DATABRICKS_TEST_SESSION": Condition(
-        "`TestPipeline.run` got a session that is not that of the fixture `test_spark`.",
-        "Name `test_spark` as an argument of the test, and pass it on.",
+        "`TestPipeline.run` got a session that is not that of the fixture test_spark.",
+        "Make the fixture an argument of the test, and pass it on.",
     ),
     "DATABRICKS_TEST_TABLE_CREATED": Condition(
         "The run selects {table}, which the test has created itself.",
