@@ -78,7 +78,7 @@ CONDITIONS: dict[str, Condition] = {
         "Install git and run the test in a clone of the repository; or use a folder with the code of the release.",
     ),
     "TEST_RELEASE_NOT_FOUND": Condition(
-        "git knows no tag, branch or commit {release!r} in {folder}.{hint}",
+        "Git knows no tag, branch or commit {release!r} in {folder}.{hint}",
         "Correct the name. A clone of a CI service often has no tags: fetch them (`git fetch --tags`, or "
         "`fetch-depth: 0` of actions/checkout).",
     ),
