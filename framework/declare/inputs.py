@@ -65,6 +65,10 @@ class GivenInputs(Protocol):
         """
         ...
 
+    def written(self, path: str) -> str:
+        """Return where the code of a sandbox writes in place of a path."""
+        ...
+
     def table(self, spark: SparkSession, name: QualifiedName, text: str) -> str | None:
         """Return the folder of the Delta table with the given rows of a table; None if the real table is read.
 

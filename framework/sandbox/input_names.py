@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from framework.declare.inputs import SourceRead
+from framework.declare.registry import Registry
 from framework.foundation.names import QualifiedName
+from framework.ingest.tables.objects import target_of
 from framework.sources.databases.format_names import CHANGES_FORMATS, SNAPSHOT_FORMATS
+from framework.sources.databases.tables import TableName
 
 KAFKA = "kafka"
 CLOUD_FILES = "cloudfiles"
@@ -85,6 +88,17 @@ def names_of(read: SourceRead) -> tuple[InputName, ...]:
 def name_of_table(name: QualifiedName) -> InputName:
     """Return the input of a table by its full name."""
     return InputName(kind=InputKind.TABLE, text=str(name))
+
+
+def name_of_copy(name: QualifiedName, registry: Registry) -> InputName | None:
+    """Return the table of a database that a table is a copy of, by the declared ingestions; None if it is no copy."""
+    for spec in registry.ingestions:
+        for each in spec.objects:
+            known = TableName(schema=each.source_schema, table=each.source_table or name.table)
+            if target_of(each, known, catalog=registry.catalog, schema=registry.schema) == name:
+                table = f"{known.schema}.{known.table}"
+                return InputName(kind=InputKind.DATABASE, text=f"database:{spec.connection}/{table}")
+    return None
 
 
 def is_glob(text: str) -> bool:

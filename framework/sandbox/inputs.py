@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 from framework.declare.inputs import SourceRead, StagedRead
+from framework.declare.registry import Registry
+from framework.declare.specs import IngestionSpec
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_hint
 from framework.sandbox.given_source import Batch, GivenSource, next_time
 from framework.sandbox.input_files import FORMATS, FileFormat
-from framework.sandbox.input_names import CLOUD_FILES, KAFKA, InputKind, InputName, Nearness, name_of_table, names_of
+from framework.sandbox.input_names import (
+    CLOUD_FILES,
+    KAFKA,
+    InputKind,
+    InputName,
+    Nearness,
+    name_of_copy,
+    name_of_table,
+    names_of,
+)
 from framework.sandbox.kafka_inputs import kafka_columns
 
 if TYPE_CHECKING:
@@ -37,6 +48,9 @@ class Inputs:
 
     Args:
         folder: the folder for files and tables.
+
+    Attributes:
+        tables: the folders of Delta tables that the test has written itself, by name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +59,11 @@ class Inputs:
         self.sources: list[GivenSource] = []
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
-        self.schemas: dict[str, StructType] = {}
+        self._is_guessing = False
+        self._written: dict[str, Path] = {}
+        self._ingestions: Registry | None = None
+        self.schemas: dict[str, StructType | None] = {}
+        self.tables: Mapping[QualifiedName, str] = {}
 
     def give(self, source: str, batch: Batch | None, *, now: float) -> None:
         """Give an input from the start.
@@ -60,8 +78,7 @@ class Inputs:
         """
         if self._named(source) is not None:
             raise UserError("TEST_INPUT_GIVEN_TWICE", location=caller_location(), source=source)
-        slug = re.sub(r"\W+", "_", source).strip("_")[-40:]
-        given = GivenSource(source, self._folder / f"{len(self.sources)}_{slug}", real=batch is None)
+        given = GivenSource(source, self._folder / f"{len(self.sources)}_{_slug(source)}", real=batch is None)
         self.sources.append(given)
         if batch is not None:
             self._add(given, batch, now)
@@ -112,11 +129,32 @@ class Inputs:
             name = None if each.real else _dataset_of(each.written, datasets, full)
             each.dataset = None if name is None else name_of_table(name)
             found |= set() if name is None else {name}
-        return frozenset(found)
+        return frozenset(found) | {name for name in datasets if name in self.tables}
 
-    def is_real(self, source: str) -> bool:
-        """Whether the test lets a real input through, by the name that it wrote."""
-        return any(each.real and each.written.rpartition(":")[2] == source for each in self.sources)
+    def is_real(self, ingestion: IngestionSpec) -> bool:
+        """Whether the test lets an ingestion read its database: by its name or by that of its connection."""
+        names = {ingestion.name, ingestion.connection}
+        found = [each for each in self.sources if each.real and each.written.rpartition(":")[2] in names]
+        for each in found:
+            each.taken = InputName(kind=InputKind.NAMED, text=each.written)
+        return bool(found)
+
+    def copied_from(self, registry: Registry) -> None:
+        """Find copies of tables by the names of the tables that the ingestions of a registry copy."""
+        self._ingestions = registry
+
+    @contextmanager
+    def guessing(self) -> Iterator[None]:
+        """Let the block resolve queries as far as their inputs are given; nothing counts as read or as missing."""
+        before = {each: each.taken for each in self.sources}
+        self._is_guessing = True
+        try:
+            yield
+        finally:
+            self._is_guessing = False
+            for each, taken in before.items():
+                each.taken = taken
+            self._missing.clear()
 
     def begin(self, spark: SparkSession) -> None:
         """Forget what was missing before an update is resolved."""
@@ -143,6 +181,8 @@ class Inputs:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
         self._spark = spark
+        if (written := self._read_back(read)) is not None:
+            return written
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
         given = [each for each in found if each is not None]
         schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
@@ -156,6 +196,28 @@ class Inputs:
             return self._messages(given, schema)
         (source,) = given
         return self._rows(spark, source, read)
+
+    def written(self, path: str) -> str:
+        """Return where the code writes in place of a path: in the sandbox, unless the real path is let through.
+
+        What the code has written is read back by the same path.
+        """
+        name = InputName(kind=InputKind.PATH, text=path)
+        real = self._nearest(name)
+        if real is not None and real.real:
+            real.taken = name
+            return path
+        folder = self._written.setdefault(path, self._folder.parent / "written" / f"{len(self._written)}_{_slug(path)}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    def _read_back(self, read: SourceRead) -> StagedRead | None:
+        """Return where a path is that the code has written, unless the test gives it."""
+        if read.path is None:
+            return None
+        name = InputName(kind=InputKind.PATH, text=read.path)
+        found = next((folder for path, folder in self._written.items() if name.nearness(path) is Nearness.WHOLE), None)
+        return None if found is None or self._nearest(name) is not None else StagedRead(path=str(found))
 
     def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
         if read.format == _DELTA:
@@ -192,7 +254,11 @@ class Inputs:
         """
         del text
         self._spark = spark
-        found = self._taken(name_of_table(name), caller_location())
+        if name in self.tables:
+            return self.tables[name]
+        copied = None if self._ingestions is None else name_of_copy(name, self._ingestions)
+        by_source = None if copied is None or self._nearest(copied) is None else copied
+        found = self._taken(by_source or name_of_table(name), caller_location())
         if found is None:
             raise next(reversed(self._missing.values()))
         return None if found.real else str(found.table(spark, self.schemas.get(str(name))))
@@ -258,6 +324,10 @@ class Inputs:
             source=name.text,
             hint=nearest_hint(name.text, written),
         )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"\W+", "_", text).strip("_")[-40:]
 
 
 def _dataset_of(

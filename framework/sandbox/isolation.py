@@ -15,8 +15,9 @@ from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.declare.workspace.surroundings import updating
 from framework.engine.files.storage import open_storage
 from framework.engine.sessions.frozen_time import freeze_time
-from framework.foundation.errors import GraphErrors, OperationError, RequestErrors, SluiceError
+from framework.foundation.errors import GraphErrors, OperationError, RequestErrors, SluiceError, UserError
 from framework.foundation.files.storage import Storage
+from framework.foundation.locations import caller_location
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph
 from framework.plan.planner import foretold
@@ -25,12 +26,14 @@ from framework.recovery.quarantine.quarantine import Quarantine
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.pipeline_session import PipelineSession
+from framework.run.tables.catalog_entries import ISOLATED
 from framework.run.tables.table_record import StorageLayout
 from framework.run.tables.table_store import TableStore
 from framework.run.update.definitions import Definitions
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.sandbox import test_session
+from framework.sandbox.given_datasets import column_types, only_feeding
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.releases import local_file
 from framework.sandbox.sandbox_clock import SandboxClock
@@ -107,12 +110,19 @@ class IsolatedPipeline:
 
     @property
     def definitions(self) -> Definitions:
-        """The declarations of the modules, which are loaded once, and again if their sequence has changed."""
+        """The declarations of the modules, which are loaded once, and again if their sequence has changed.
+
+        Raises:
+            GraphErrors: TEST_INPUT_NOT_GIVEN of each input that the modules read while they are loaded.
+        """
         modules = (*self._modules,)
         if self._loaded is None or self._loaded.failure is not None or self._loaded_from != modules:
-            self._loaded_from = modules
             self._inputs.begin(self.spark)
-            self._loaded = Definitions.load(self.spec, modules, self.spark, self._inputs)
+            loaded = Definitions.load(self.spec, modules, self.spark, self._inputs)
+            if self._inputs.faults():  # modules read inputs while they are loaded
+                raise GraphErrors(self._inputs.faults())
+            self._inputs.copied_from(loaded.registry)
+            self._loaded, self._loaded_from = loaded, modules
         return self._loaded
 
     def names(self) -> tuple[QualifiedName, ...]:
@@ -142,33 +152,60 @@ class IsolatedPipeline:
         """Return the errors of flows that certainly can't continue."""
         return foretold(self.graph, StateReader(graph=self.graph, store=self.store).read())
 
-    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName]) -> Update:
+    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName], *, with_inputs: bool = True) -> Update:
         """Return an update of some datasets and of all that they read.
 
         Args:
             request: the request; `refresh` is replaced by these datasets.
             only: the datasets; () for all.
+            with_inputs: whether the datasets that they read are updated, too, and not read as they are.
 
         Raises:
             GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
             RequestErrors: TEST_INPUT_UNUSED.
         """
-        definitions = self.definitions
-        registry = isolated(definitions.registry, self._inputs, StorageLayout(storage=self.storage))
-        definitions = replace(definitions, registry=registry)
+        given = self._given()
+        for name in only:
+            if name in given:
+                raise UserError("TEST_DATASET_GIVEN", location=caller_location(), dataset=name)
+        definitions = self._isolated(given)
         self._inputs.begin(self.spark)
         with updating(is_run=True):
             definitions = definitions.check(self.store).expanded(self.store, request)
+        if given and not only:
+            feeding = only_feeding(given, self.definitions.registry, self.spark)
+            only = [spec.name for spec in definitions.registry.datasets if spec.name not in feeding]
+            self._inputs.begin(self.spark)
 
         def resolve() -> DataflowGraph:
             return definitions.resolve(self.store, request, only or None)
 
         self._graph = self._resolved(resolve)
-        request = definitions.configured(replace(request, refresh=tuple(each.name for each in self._graph.datasets)))
+        selected = only if only and not with_inputs else [each.name for each in self._graph.datasets]
+        request = definitions.configured(replace(request, refresh=tuple(selected)))
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self.store, request=request,
             settings=UpdateSettings.of(definitions.spec), clock=self._clock, stop=StopSignal(), resolve=resolve,
         )  # fmt: skip
+
+    def _given(self) -> frozenset[QualifiedName]:
+        """Return the datasets whose rows are given, after the types of their columns are known."""
+        registry = self.definitions.registry
+        given = self._inputs.given_datasets(self.names(), registry.name)
+        own = self._isolated(frozenset())
+
+        def resolve(name: QualifiedName) -> DataflowGraph:
+            return own.resolve(self.store, UpdateRequest(), [name])
+
+        for spec in registry.datasets:
+            if spec.name in given and str(spec.name) not in self._inputs.schemas:
+                with self._inputs.guessing():
+                    self._inputs.schemas[str(spec.name)] = column_types(spec, self.spark, resolve)
+        return given
+
+    def _isolated(self, given: Collection[QualifiedName]) -> Definitions:
+        definitions, layout = self.definitions, StorageLayout(storage=self.storage)
+        return replace(definitions, registry=isolated(definitions.registry, self._inputs, layout, given))
 
     def _resolved(self, resolve: Callable[[], DataflowGraph]) -> DataflowGraph:
         errors: list[SluiceError] = []
@@ -193,24 +230,23 @@ class IsolatedPipeline:
 def isolated_spec(spec: PipelineSpec, storage: str) -> PipelineSpec:
     """Return the spec of a sandbox: with its storage, the settings of tests, and without retries."""
     return replace(
-        spec, storage=storage, spark_conf=(*spec.spark_conf, *test_session.SESSION.items()), development=True,
-        continuous=False,
+        spec, storage=storage, spark_conf=(*spec.spark_conf, *test_session.SESSION.items(), (ISOLATED, "true")),
+        development=True, continuous=False,
     )  # fmt: skip
 
 
-def isolated(registry: Registry, inputs: Inputs, layout: StorageLayout) -> Registry:
+def isolated(registry: Registry, inputs: Inputs, layout: StorageLayout, given: Collection[QualifiedName]) -> Registry:
     """Return the declarations of a sandbox.
 
     Datasets whose rows are given have no flows, and are read as other tables. Tables are in the storage of the sandbox,
     and so are the rows of sinks. Event hooks are not called, and databases are not connected to.
     """
-    given = inputs.given_datasets([spec.name for spec in registry.datasets], registry.name)
     flows = [flow for flow in registry.flows if flow.target not in given]
     return replace(
         registry,
         datasets=[_isolated(spec, layout) for spec in registry.datasets if spec.name not in given],
         flows=flows,
-        ingestions=[each for each in registry.ingestions if inputs.is_real(each.name)],
+        ingestions=[each for each in registry.ingestions if inputs.is_real(each)],
         hooks=[],
     )
 

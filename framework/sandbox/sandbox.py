@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -24,6 +25,7 @@ from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
 from framework.sandbox.crashes import Crashes
+from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
@@ -60,6 +62,7 @@ class Sandbox:
         clock: the time of its updates.
         crash: kills its updates.
         last: the result of the last update; None before the first one.
+        differences: how the differences of `expect` are printed: width, number of rows, colour.
         compared: the datasets whose rows were compared.
     """
 
@@ -72,6 +75,7 @@ class Sandbox:
         self.clock = SandboxClock(lambda: str(self.pipeline.spark.conf.get("spark.sql.session.timeZone")))
         self.crash = Crashes(self.folder, Path(self.storage), self._restart)
         self.last: UpdateResult | None = None
+        self.differences = DifferenceFormat()
         self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
@@ -176,7 +180,9 @@ class Sandbox:
 
     def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
         spec = self.pipeline.definitions.spec
-        named = [*datasets, *request.get("refresh", ()), *(request.get("full_refresh", ()) if datasets else ())]
+        full = tuple(str(self.dataset(name)) for name in request.get("full_refresh", ()))
+        request["full_refresh"] = full
+        named = [*datasets, *request.get("refresh", ()), *(full if datasets else ())]
         only = tuple(dict.fromkeys(self.dataset(name) for name in named))
         return self.pipeline.prepared(request_of(spec, **request), only)
 
@@ -317,8 +323,15 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert columns is None or isinstance(columns, StructType)
     return Batch(
-        value=rows,
+        value=_kept(rows),
         schema=columns,
         file=file.get("file"),
         content=content.encode() if isinstance(content, str) else content,
     )
+
+
+def _kept(rows: object) -> object:
+    """Return rows that later changes of the test's own values do not change; they are written at the first read."""
+    if isinstance(rows, Iterator | list | tuple | set):
+        return [copy(row) for row in rows]
+    return rows

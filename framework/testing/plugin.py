@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.testing import databricks_tests
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.demo.postgres_server import PostgresServer
+    from framework.sandbox.crashes import Crashes
     from framework.sandbox.sandbox import Sandbox
     from framework.sandbox.sandbox_clock import SandboxClock
     from framework.testing.sessions import RunSession
@@ -41,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", _MARKER)
+    databricks_tests.install()
+
+
+def pytest_unconfigure() -> None:
+    """Remove Databricks' module again."""
+    databricks_tests.uninstall()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -157,6 +166,12 @@ def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
 def clock(pipeline: Sandbox) -> SandboxClock:
     """The clock of the test's pipeline: `at("2026-01-01T12:00")` freezes it, `advance(hours=1)` moves it."""
     return pipeline.clock
+
+
+@pytest.fixture
+def crash(pipeline: Sandbox) -> Crashes:
+    """The crashes of the test's pipeline: `with crash.at("after-table-commit"): pipeline.update()`."""
+    return pipeline.crash
 
 
 @pytest.fixture

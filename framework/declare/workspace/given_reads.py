@@ -5,12 +5,15 @@ The readers' methods ask here before they read. Outside of a sandbox nothing cha
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.inputs import SourceRead, StagedRead
 from framework.declare.session.mutations import unguarded
+from framework.declare.session.patches import Patch
 from framework.declare.workspace.surroundings import found_inputs
 from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
 from framework.foundation.locations import caller_location
@@ -47,6 +50,28 @@ def staged_read(
     )  # fmt: skip
     with unguarded():  # some formats are written by Spark
         return inputs.staged(spark, read)
+
+
+def written_path(path: Any) -> Any:
+    """Return where code writes in place of a path: below the folder of its sandbox; the path itself outside of one."""
+    inputs = found_inputs()
+    return path if inputs is None or not isinstance(path, str) else inputs.written(path)
+
+
+def delta_table_patches() -> list[Patch]:
+    """Return the patches by which the tables of Delta's own API are those of a sandbox, too."""
+    # By name: modules that run on Databricks, which has a Delta of its own, import this one.
+    owner = importlib.import_module("delta.tables").DeltaTable
+    return [Patch(owner, name, _with_given_path) for name in ("forPath", "isDeltaTable")]
+
+
+def _with_given_path(original: Any) -> Any:
+    @functools.wraps(original.__func__)
+    def call(cls: Any, spark: SparkSession, path: str, *args: Any, **kwargs: Any) -> Any:
+        staged = staged_read(spark, "delta", path, {}, streaming=False)
+        return original.__func__(cls, spark, path if staged is None else staged.path, *args, **kwargs)
+
+    return classmethod(call)
 
 
 def given_reader(

@@ -7,15 +7,16 @@ its URI in the call, as Databricks shows it. A workspace path that no entry of `
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from framework.declare.session.patches import Patch, Patches
-from framework.declare.workspace.given_reads import read_given, read_given_table
+from framework.declare.workspace.given_reads import delta_table_patches, read_given, read_given_table, written_path
 from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
-from framework.declare.workspace.surroundings import Surroundings, found_surroundings
+from framework.declare.workspace.surroundings import Surroundings, found_inputs, found_surroundings
 from framework.foundation.errors import UserError
 from framework.foundation.files.file_systems import file_system_advice
 from framework.foundation.locations import caller_location
@@ -137,7 +138,7 @@ def _patches() -> list[Patch]:
         (DataStreamWriter, ("start",)),
     ]
     found = [Patch(owner, name, _with_paths) for owner, names in methods for name in names if name in owner.__dict__]
-    found.append(Patch(DataFrameReader, "jdbc", _with_given_table))
+    found += [Patch(DataFrameReader, "jdbc", _with_given_table), *delta_table_patches()]
     for owner, _ in methods:
         found += [Patch(owner, "option", _with_option), Patch(owner, "options", _with_options)]
     return found
@@ -153,14 +154,24 @@ def _with_paths(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = read_given(original, self, args, kwargs) if reads else None
-        if given is not None:
-            return given
+        if found_inputs() is not None:
+            if reads and (given := read_given(original, self, args, kwargs)) is not None:
+                return given
+            if not reads:
+                args, kwargs = _written(original, self, args, kwargs)
         paths = args if several else args[:1]
         named = {key: spelled_path(value) if key in {"path", "paths"} else value for key, value in kwargs.items()}
         return original(self, *spelled_path(tuple(paths)), *args[len(paths) :], **named)
 
     return call
+
+
+def _written(original: Callable[..., Any], writer: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of a writer's method in a sandbox, with a path below its folder."""
+    bound = inspect.signature(original).bind(writer, *args, **kwargs)
+    if isinstance(bound.arguments.get("path"), str):
+        bound.arguments["path"] = written_path(bound.arguments["path"])
+    return bound.args[1:], bound.kwargs
 
 
 def _with_given_table(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,7 +186,7 @@ def _with_given_table(original: Callable[..., Any]) -> Callable[..., Any]:
 def _with_option(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def option(self: Any, key: Any, value: Any) -> Any:
-        return original(self, key, _spelled_option(key, value))
+        return original(self, key, _option_of(self, key, value))
 
     return option
 
@@ -183,6 +194,12 @@ def _with_option(original: Callable[..., Any]) -> Callable[..., Any]:
 def _with_options(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def options(self: Any, **given: Any) -> Any:
-        return original(self, **spelled_options(given.items()))
+        return original(self, **{key: _option_of(self, key, value) for key, value in given.items()})
 
     return options
+
+
+def _option_of(of: Any, key: Any, value: Any) -> Any:
+    """Return the value of an option of a reader or writer; a writer in a sandbox writes below its folder."""
+    is_written = found_inputs() is not None and isinstance(key, str) and key.lower() == "path"
+    return written_path(value) if is_written and type(of).__name__.endswith("Writer") else _spelled_option(key, value)

@@ -25,6 +25,10 @@ CONDITIONS: dict[str, Condition] = {
         "The test lets the real {source} through, so it can't add rows to it.",
         "Give its rows in place of real=True.",
     ),
+    "TEST_DATASET_GIVEN": Condition(
+        "The test gives the rows of {dataset}, so its flows do not run.",
+        "Update a dataset that reads it, or give what its flows read instead.",
+    ),
     "TEST_INPUT_INVALID": Condition("The rows of {source} can't be given: {cause}.", "Correct the call of given(…)."),
     "TEST_MESSAGE_INVALID": Condition(
         "{message} is no message of the topic {topic}.",

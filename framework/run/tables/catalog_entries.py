@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from framework.declare.specs import DatasetSpec
 
+ISOLATED = "sluice.isolated"
+"""The setting of sessions whose tables are registered in no catalog."""
 _SESSION_CATALOG = "spark_catalog"
 
 
@@ -67,7 +69,12 @@ class ForeignEntry:
 
 
 def is_configured(spark: SparkSession, catalog: str) -> bool:
-    """Whether Spark is configured with a persistent catalog of this name; the in-memory catalog does not count."""
+    """Whether Spark is configured with a persistent catalog of this name; the in-memory catalog does not count.
+
+    The tables of a sandbox are in no catalog.
+    """
+    if setting(spark, ISOLATED) is not None:
+        return False
     if catalog == _SESSION_CATALOG:
         return setting(spark, "spark.sql.catalogImplementation") == "hive"
     return setting(spark, f"spark.sql.catalog.{catalog}") is not None
