@@ -19,3 +19,10 @@ def __getattr__(name: str) -> Any:
         return Pipeline
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Load the magics of notebooks: `%load_ext framework`."""
+    from framework.notebook.magics import load
+
+    load(shell)

@@ -101,26 +101,20 @@ class Pipeline:
 
     @classmethod
     def from_spec(
-        cls,
-        path: str | Path,
-        *,
-        master: str | None = None,
-        parameters: Mapping[str, str] | None = None,
-        storage: str | Path | None = None,
-        local: str | Path | None = None,
-        spark: SparkSession | None = None,
-        short: bool | None = False,
-        verbose: bool = False,
-        cold: bool = False,
-    ) -> Self:
+        cls, path: str | Path, *, modules: Sequence[Module] = (), master: str | None = None,
+        parameters: Mapping[str, str] | None = None, storage: str | Path | None = None,
+        local: str | Path | None = None, spark: SparkSession | None = None, short: bool | None = False,
+        verbose: bool = False, cold: bool = False,
+    ) -> Self:  # fmt: skip
         """Create the pipeline of a spec file.
 
         Args:
             path: `pipeline.yml`, or Spark's own `spark-pipeline.yml`.
+            modules: further modules, as of the constructor.
             master: URL of the Spark master; default `local[*]`.
             parameters: configuration entries that override those of the file.
             storage: storage that overrides the one in the file, for example a test's folder.
-            local: replacements on this machine for what a workspace provides; default `sluice.local.yml` beside `path`.
+            local: replacements for what a workspace provides; default `sluice.local.yml` beside `path`.
             spark: an existing session to use.
             short: whether to start Spark for a short-running command; None to decide by the last updates.
             verbose: print Spark's log.
@@ -134,7 +128,7 @@ class Pipeline:
         spec = spec if storage is None else replace(spec, storage=str(storage))
         pipeline._spec = spec.with_parameters(parameters or {})  # noqa: SLF001 - our own
         session = PipelineSession(base=spark, master=master, short=short, verbose=verbose, cold=cold)
-        pipeline._set_up((), session)  # noqa: SLF001 - our own
+        pipeline._set_up(modules, session)  # noqa: SLF001 - our own
         return pipeline
 
     def _set_up(self, modules: Sequence[Module], session: PipelineSession) -> None:

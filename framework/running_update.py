@@ -119,6 +119,11 @@ class RunningUpdate:
         """The state, the counts and the reason of each flow, as a value for pages and programs."""
         return self._tracker.board.with_states([_progress(status) for status in self.flows])
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the update has ended; `wait` then returns at once."""
+        return not self._thread.is_alive()
+
     def wait(self, timeout_seconds: float | None = None) -> UpdateResult | None:
         """Wait until the update ends and return its result; None if it still runs after `timeout_seconds`.
 
@@ -147,8 +152,8 @@ class RunningUpdate:
         return at_prompt(board_text(self.board, SystemClock().now()))
 
     def _repr_html_(self) -> str:
-        """Return the flow board for notebooks."""
-        return board_html(self.board, SystemClock().now())
+        """Return the graph with states and the flow board for notebooks."""
+        return board_html(self.board, SystemClock().now(), self._update.graph)
 
     def _observe(self, event: Event) -> None:
         self._tracker(event)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -20,9 +20,7 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.wording import seconds_text
 from framework.operations.pipeline_port import PipelineOpener, PipelinePort, open_pipeline
 from framework.plan.request import RequestOptions
-
-if TYPE_CHECKING:
-    from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.identity import UpdateCause, UpdateIdentity
 
 _LONG_START_SECONDS = 3.0
 
@@ -257,7 +255,7 @@ def identity_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--update-id", metavar="UUID", help="Id of the update, never used before.  [default: a new one]"),
         click.option("--request-id", metavar="TEXT", help="What all attempts of one request have in common."),
         click.option("--attempt", type=int, metavar="N", help="Number of the attempt, from 1."),
-        click.option("--cause", metavar="CAUSE", help="Cause for the event log, such as JOB_TASK or RETRY_ON_FAILURE."),
+        click.option("--cause", metavar="CAUSE", help=f"Cause for the event log: {', '.join(UpdateCause)}."),
     )
     for option in reversed(options):
         command = option(command)
@@ -272,11 +270,7 @@ def identity_of(options: dict[str, Any]) -> UpdateIdentity | None:
     """
     names = ("update_id", "request_id", "attempt", "cause")
     given = {name: options[name] for name in names if options[name] is not None}
-    if not given:
-        return None
-    from framework.run.update.control.identity import UpdateIdentity
-
-    return UpdateIdentity.of(**given)
+    return UpdateIdentity.of(**given) if given else None
 
 
 def refresh_of(options: dict[str, Any]) -> RequestOptions:

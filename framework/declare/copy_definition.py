@@ -16,7 +16,7 @@ class CopiedColumn:
         source_type: the name of the type at the source.
         number: the column's number at the source, which is never reused in the table.
         stamp: changes with each statement that alters the column.
-        type_id: the identity of the type at the source; 0 if an earlier release recorded the column.
+        type_id: the identity of the type at the source; 0 if the dialect has none.
         is_filled: whether rows that are older than the column have a value in it.
         labels: the values of the enums in its type.
         fields: the fields of the composite types in its type.
@@ -64,14 +64,13 @@ class CopyDefinition:
         selection: the column lists of the configuration, as one text.
         columns: the columns that are read.
         most_columns: the highest column number ever used at the source; a later column has a higher one.
-        key_ids: the identities by which the source keeps the key unique; () if an earlier release recorded the copy.
+        key_ids: the identities by which the source keeps the key unique; () if the dialect has none.
         is_full: whether the replica identity of the source, or of one of its partitions, is FULL: its rows can then
             change while it has no key.
         gone: the numbers of columns that were dropped before any row of the copy was made.
         storage: changes when the database rewrites the rows of the source.
         log_version: the version of the columns in the log.
-        soft_deletes: the column that flags deleted rows; None if deleted rows are removed, as in copies of earlier
-            releases.
+        soft_deletes: the column that flags deleted rows; None if deleted rows are removed.
         earlier_versions: the versions before the latest columns were added, each with its highest column number; not
             recorded.
     """

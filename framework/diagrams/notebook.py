@@ -9,15 +9,16 @@ from datetime import datetime
 
 from framework.diagrams.escaping import escape
 from framework.diagrams.page import fragment, html_table
-from framework.diagrams.picture import Picture, outcome_picture, picture_of
+from framework.diagrams.picture import Picture, board_picture, outcome_picture, picture_of
 from framework.diagrams.svg import svg
 from framework.diagrams.text import table_text
 from framework.foundation.display import html_of, text_of
 from framework.foundation.wording import seconds_text
 from framework.graph.graph import DataflowGraph
-from framework.plan.explainer import plan_summary, plan_text, plan_title
+from framework.plan.explainer import plan_summary, plan_text, plan_title, step_lines
 from framework.plan.steps import Plan
 from framework.run.update.results import UpdateResult
+from framework.views.explanation import Explanation
 from framework.views.flow_board import FlowBoard
 from framework.views.graph import MAIN_COLUMNS, datasets_table, graph_summary
 from framework.views.plan import plan_table
@@ -71,15 +72,37 @@ def result_text(result: UpdateResult) -> str:
     )
 
 
-def board_html(board: FlowBoard, now: datetime) -> str:
-    """Return a flow board as HTML: the state of the running update and a row per flow."""
-    head = f'<b>{escape(board.state)}</b> <span class="quiet">update {escape(board.update_id)}</span>'
-    return fragment(head, _html_below(board.table(now)))
+def board_html(board: FlowBoard, now: datetime, graph: DataflowGraph | None = None) -> str:
+    """Return a flow board as HTML: the state of the running update, the graph with states if known, a row per flow."""
+    update = f' <span class="quiet">update {escape(board.update_id)}</span>' if board.update_id else ""
+    head = f"<b>{escape(board.state)}</b>{update}"
+    drawn = "" if graph is None else _drawn(board_picture(graph, board.flows))
+    return fragment(head, drawn, _html_below(board.table(now)))
 
 
 def board_text(board: FlowBoard, now: datetime) -> str:
     """Return a flow board as text: the state of the running update and a line per flow."""
-    return f"{board.state} (update {board.update_id})" + _text_below(board.table(now))
+    update = f" (update {board.update_id})" if board.update_id else ""
+    return board.state + update + _text_below(board.table(now))
+
+
+@html_of.register
+def explanation_html(explanation: Explanation) -> str:
+    """Return the explanation of a dataset as HTML: what it reads, its steps in the next update, and foretold errors."""
+    plan = explanation.plan
+    return fragment(
+        f'<b>{escape(explanation.title)}</b> <span class="quiet">{escape(explanation.reads)}</span>',
+        _html_below(plan_table(plan)),
+        *(f'<div class="error">{escape(error.render())}</div>' for error in explanation.breaks),
+    )
+
+
+@text_of.register
+def explanation_text(explanation: Explanation) -> str:
+    """Return the explanation of a dataset as text."""
+    head = " ".join(filter(None, (explanation.title, explanation.reads)))
+    steps = [line for _, line in step_lines(explanation.plan)]
+    return "\n\n".join(["\n".join([head, *steps]), *(error.render() for error in explanation.breaks)])
 
 
 def _drawn(picture: Picture) -> str:

@@ -43,10 +43,13 @@ def graph_page(graph: DataflowGraph) -> str:
 STYLE = (
     f".sluice{{font-family:{FONT};font-size:14px;line-height:1.45}}"
     ".sluice table{border-collapse:collapse;margin:.6em 0;font-size:13px}"
-    ".sluice th{text-align:left;font-weight:600;border-bottom:1.5px solid rgba(127,138,150,.6)}"
+    ".sluice th{font-weight:600;border-bottom:1.5px solid rgba(127,138,150,.6)}"
     ".sluice th,.sluice td{padding:5px 14px 5px 0;vertical-align:top}"
-    ".sluice td{border-bottom:1px solid rgba(127,138,150,.25);text-align:left}"
-    ".sluice td.number,.sluice th.number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".sluice td{border-bottom:1px solid rgba(127,138,150,.25)}"
+    # Jupyter aligns all cells to the right, and centres tables in some front ends, by more specific rules.
+    ".sluice table{margin-left:0!important;margin-right:auto!important}"
+    ".sluice td,.sluice th{text-align:left!important}"
+    ".sluice td.number,.sluice th.number{text-align:right!important;font-variant-numeric:tabular-nums}"
     ".sluice td,.sluice th,.sluice h1,.sluice b,.sluice .quiet{white-space:pre-wrap}"
     ".sluice td.name{white-space:pre}.sluice td.number{padding-right:28px}.sluice th.number{padding-right:28px}"
     f".sluice .quiet{{opacity:.65}}.sluice .bad{{color:{BAD};font-weight:600}}.sluice .good{{color:{GOOD}}}"

@@ -15,6 +15,7 @@ from framework.foundation.names import QualifiedName, ShortNames
 from framework.foundation.wording import counted, rows_text
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.run.update.results import FlowResult, FlowState
+from framework.views.flow_board import FlowProgress, qualified
 from framework.views.graph import NO_LABEL, Label, Source, column_count, flow_label, sources_of
 
 
@@ -35,6 +36,7 @@ class Outcome(StrEnum):
     GOOD = "good"
     BAD = "bad"
     UNCHANGED = "unchanged"
+    RUNNING = "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,9 @@ _STATE_TEXTS = {
     FlowState.FAILED: "failed",
     FlowState.SKIPPED: "skipped",
     FlowState.STOPPED: "stopped",
+    FlowState.RUNNING: "running",
+    FlowState.STARTING: "starting",
+    FlowState.QUEUED: "queued",
     FlowState.COMPLETED: "completed",
     FlowState.IDLE: "nothing new",
     FlowState.EXCLUDED: "not selected",
@@ -90,6 +95,9 @@ _OUTCOMES = {
     FlowState.FAILED: Outcome.BAD,
     FlowState.SKIPPED: Outcome.BAD,
     FlowState.STOPPED: Outcome.BAD,
+    FlowState.RUNNING: Outcome.RUNNING,
+    FlowState.STARTING: Outcome.RUNNING,
+    FlowState.QUEUED: None,
     FlowState.COMPLETED: Outcome.GOOD,
     FlowState.IDLE: Outcome.UNCHANGED,
     FlowState.EXCLUDED: Outcome.UNCHANGED,
@@ -125,6 +133,27 @@ def outcome_picture(graph: DataflowGraph, flows: Sequence[FlowResult]) -> Pictur
             node = replace(node, outcome=_OUTCOMES[state], note=_outcome_note(state, by_key[node.key]))  # noqa: PLW2901 - the same node
         nodes.append(node)
     return replace(picture, nodes=tuple(nodes))
+
+
+def board_picture(graph: DataflowGraph, flows: Sequence[FlowProgress]) -> Picture:
+    """Return the picture of a graph with a badge and a note on the datasets of a running update's flows."""
+    return outcome_picture(graph, [result for flow in flows if (result := _result_of(flow)) is not None])
+
+
+def _result_of(flow: FlowProgress) -> FlowResult | None:
+    """Return a flow's progress as a result so far; None for a flow that no graph has."""
+    name, dataset = qualified(flow.flow), qualified(flow.dataset)
+    if name is None or dataset is None:
+        return None
+    return FlowResult(
+        flow=name,
+        dataset=dataset,
+        state=FlowState.FAILED if flow.state == "DEGRADED" else FlowState(flow.state),
+        reason=flow.reason,
+        rows_written=flow.written,
+        rows_upserted=flow.upserted,
+        rows_deleted=flow.deleted,
+    )
 
 
 def dataset_key(name: QualifiedName) -> str:
@@ -168,8 +197,8 @@ def _state(flows: Sequence[FlowResult]) -> FlowState | None:
 
 
 def _outcome_note(state: FlowState, flows: Sequence[FlowResult]) -> str:
-    """Return the state, and the number of rows that the flows wrote if they completed."""
-    if state is not FlowState.COMPLETED:
+    """Return the state, and the number of rows that the flows have written if they completed or run."""
+    if state not in {FlowState.COMPLETED, FlowState.RUNNING}:
         return _STATE_TEXTS[state]
     counted = [flow.rows_written for flow in flows if flow.rows_written is not None]
     upserted, deleted = sum(flow.rows_upserted for flow in flows), sum(flow.rows_deleted for flow in flows)

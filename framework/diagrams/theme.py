@@ -54,6 +54,7 @@ BADGES = {
     Outcome.GOOD: "M-3.4 .2L-1 2.700L3.5-2.6",
     Outcome.BAD: "M-2.7-2.700L2.7 2.700M2.7-2.700L-2.7 2.7",
     Outcome.UNCHANGED: "M-3.3 0H3.3",
+    Outcome.RUNNING: "M-1.6-3L2.9 0L-1.6 3z",
 }
 
 
@@ -72,7 +73,8 @@ def svg_style() -> str:
         ".sluice-graph rect{stroke-width:1.3}"
         ".sluice-graph .icon{fill:none;stroke-width:1.3;stroke-linecap:round;stroke-linejoin:round}"
         f".sluice-graph .good circle{{fill:{GOOD}}}.sluice-graph .bad circle{{fill:{BAD}}}"
-        f".sluice-graph .unchanged circle{{fill:{BATCH_LINE}}}"
+        f".sluice-graph .unchanged circle{{fill:{BATCH_LINE}}}.sluice-graph .running circle{{fill:{FLOW_LINE};"
+        "animation:sluice-running 1s ease-in-out infinite alternate}@keyframes sluice-running{to{opacity:.45}}"
         ".sluice-graph .badge path{fill:none;stroke:#fff;stroke-width:1.8;stroke-linecap:round;stroke-linejoin:round}"
         ".sluice-external rect{stroke-dasharray:5 3.5}"
         ".sluice-graph .edge{fill:none;stroke-width:1.5}"

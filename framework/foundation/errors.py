@@ -30,7 +30,7 @@ from framework.foundation.wording import printable_lines
 # The last line of a traceback, followed by the lines of `SluiceError.render`. Spark appends its own text.
 _RENDERED = re.compile(
     r"^framework\.foundation\.errors\.(?P<kind>\w+): \[(?P<condition>[A-Z][A-Z0-9_.]*)\] (?P<what>.*?)"
-    r"(?:\n  at [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE: |\n\S)",
+    r"(?:\n  at [^\n]*)?(?:\n     [^\n]*)?(?:\n  -> (?P<remedy>[^\n]*))?\s*(?=\Z|\n\n|\n\s+at |\s*SQLSTATE: |\n\S)",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -66,6 +66,7 @@ class SluiceError(Exception):
 
     def _paragraph(self, location: SourceLocation | None) -> str:
         where = f"\n  at {location}" if location else ""
+        where += f"\n     {location.cell_line}" if location and location.cell_line else ""
         remedy = f"\n  -> {self.remedy}" if self.remedy else ""
         # A secret may have become known after the error was created.
         return printable_lines(hide_known(f"[{self.condition}] {self.what}{where}{remedy}"))

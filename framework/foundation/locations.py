@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import pathlib
 import sys
 import traceback
@@ -23,8 +24,16 @@ class SourceLocation:
     column: int | None = None
 
     def __str__(self) -> str:
-        """Return `file:line`, which editors and terminals turn into a link; `Cell In[3]:2` for a notebook cell."""
-        return f"{_displayed_file(self.file)}:{self.line}" + ("" if self.column is None else f":{self.column}")
+        """Return `file:line`, which editors and terminals turn into a link; for a notebook, `Cell In[3], line 2`."""
+        cell = _cell(self.file)
+        if cell is not None:
+            return f"{cell}, line {self.line}"
+        return f"{self.file}:{self.line}" + ("" if self.column is None else f":{self.column}")
+
+    @property
+    def cell_line(self) -> str:
+        """The line of code if it is in a notebook cell, which no editor opens by its name; else empty."""
+        return linecache.getline(self.file, self.line).strip() if _cell(self.file) is not None else ""
 
 
 def is_user_file(file: str) -> bool:
@@ -72,9 +81,9 @@ def _is_installed(file: str) -> bool:
     return any(folder in file for folder in _INSTALLED)
 
 
-def _displayed_file(file: str) -> str:
-    """Return `Cell In[3]` for a notebook cell, which IPython compiles with a generated file name; else the path."""
+def _cell(file: str) -> str | None:
+    """Return `Cell In[3]` for the generated file name of a notebook cell; None for any other file."""
     ipython = sys.modules.get("IPython")
     shell = getattr(ipython, "get_ipython", lambda: None)()
     described = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(file)
-    return " ".join(described) if described is not None else file
+    return None if described is None else " ".join(described)

@@ -21,6 +21,8 @@ SUFFIX = ".ipynb"
 
 _COMMANDS = ("%", "!")
 _MAGIC = "%"
+_MODULE = "%%sluice"
+_TEST = "test"
 _LANGUAGES = ("python", "sql")
 _FORMAT = 4
 _SOURCE = '"source": ['
@@ -35,11 +37,18 @@ class NotebookCell:
         line: the line of the file with the first line of code, from 1.
         lines: its code, without line ends.
         language: the language of its notebook: `python` or `sql`.
+        tags: the tags that its editor has given it.
     """
 
     line: int
     lines: tuple[str, ...]
     language: str
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the cell is a test, which is not a part of the notebook's code."""
+        return _TEST in self.tags
 
     @property
     def magic(self) -> str | None:
@@ -55,7 +64,7 @@ class NotebookCell:
     @property
     def code(self) -> NotebookCell | None:
         """The cell without a line that only names the notebook's language; None if the cell is another command."""
-        if self.magic != _MAGIC + self.language:
+        if self.magic not in {_MAGIC + self.language, _MODULE}:
             return self if self.magic is None else None
         lines = ("", *self.lines[self.first + 1 :])
         return NotebookCell(line=self.line + self.first, lines=lines, language=self.language)
@@ -86,11 +95,16 @@ def notebook_cells(path: Path, text: str) -> tuple[NotebookCell, ...]:
     cells = [(cell.get("cell_type") == "code", _lines(cell.get("source", ()))) for cell in notebook.get("cells", ())]
     places = _places(text.split("\n"), [lines for _, lines in cells]) or _counted(cells)
     language = _language(notebook)
+    tags = [_tags(cell) for cell in notebook.get("cells", ())]
     return tuple(
-        NotebookCell(line=place, lines=tuple(lines), language=language)
-        for place, (is_code, lines) in zip(places, cells, strict=True)
+        NotebookCell(line=place, lines=tuple(lines), language=language, tags=tagged)
+        for place, (is_code, lines), tagged in zip(places, cells, tags, strict=True)
         if is_code and lines
     )
+
+
+def _tags(cell: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(map(str, (cell.get("metadata") or {}).get("tags") or ()))
 
 
 def python_of(path: Path, text: str) -> str:
@@ -100,7 +114,9 @@ def python_of(path: Path, text: str) -> str:
         UserError: NOTEBOOK_UNREADABLE.
     """
     cells = notebook_cells(path, text)
-    return code_of(code for cell in cells if cell.language == "python" and (code := cell.code) is not None)
+    return code_of(
+        code for cell in cells if cell.language == "python" and not cell.is_test and (code := cell.code) is not None
+    )
 
 
 def code_of(cells: Iterable[NotebookCell]) -> str:

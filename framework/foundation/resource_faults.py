@@ -83,9 +83,16 @@ def file_fault(error: OSError, path: object, condition: str) -> OperationError:
     """
     found = _NUMBERS.get(error.errno or 0)
     if found is None:
-        return OperationError(condition, path=path, problem=error)
+        problem = _file_above(path) if error.errno == errno.ENOTDIR else ""
+        return OperationError(condition, path=path, problem=problem or error)
     free = free_space([str(path)]) if found == DISK_FULL else ""
     return OperationError(found, place=path, problem="; ".join(filter(None, (error.strerror, free))))
+
+
+def _file_above(path: object) -> str:
+    """Return which folder of a path is a file, as a clause; empty if none is."""
+    above = next((folder for folder in Path(str(path).removeprefix("file:")).parents if folder.exists()), None)
+    return "" if above is None or above.is_dir() else f"{above} is a file, and not a folder"
 
 
 def free_space(places: Iterable[str]) -> str:

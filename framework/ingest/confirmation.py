@@ -228,7 +228,7 @@ def staged_position(state: GatewayState, storage: Storage) -> tuple[int, int] | 
 
 
 def _columns(definition: CopyDefinition | None) -> tuple[CopiedColumn, ...]:
-    """Return the columns of a copy; none if an earlier release made it."""
+    """Return the columns of a copy; none if its definition is unknown."""
     return () if definition is None else definition.columns
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,15 +70,11 @@ class GatewayOperator:
 
     def cancel(self, table: str, gateway: str | None) -> Operated:
         """End the snapshot of a table at its current position."""
-        found, only = self._tables.table(table, gateway)
-        self._operations.cancel(found, only)
-        return Operated(gateway=found, table=only)
+        return self._changed(self._operations.cancel, table, gateway)
 
     def skip_snapshot(self, table: str, gateway: str | None) -> Operated:
         """Skip the snapshot of a table."""
-        found, only = self._tables.table(table, gateway)
-        self._operations.skip_snapshot(found, only)
-        return Operated(gateway=found, table=only)
+        return self._changed(self._operations.skip_snapshot, table, gateway)
 
     def resync(self, table: str, where: str | None, gateway: str | None) -> Operated:
         """Read a table again; `where` restricts the rows by a condition at the source, if the copy allows that."""
@@ -94,6 +91,13 @@ class GatewayOperator:
             for each in found.tables:
                 self._operations.resync(found, each, None)
         return Operated(gateway=found)
+
+    def _changed(
+        self, change: Callable[[IngestedGateway, IngestedTable], object], table: str, gateway: str | None
+    ) -> Operated:
+        found, only = self._tables.table(table, gateway)
+        change(found, only)
+        return Operated(gateway=found, table=only)
 
     def _named(self, table: str | None, gateway: str | None) -> Operated:
         if table is None:

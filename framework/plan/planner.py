@@ -22,7 +22,7 @@ from framework.plan.reasons import (
 )
 from framework.plan.request import UpdateRequest
 from framework.plan.selection import Selection, select
-from framework.plan.state import FlowState, StoredState, TableState
+from framework.plan.state import FlowState, StateFault, StoredState, TableState
 from framework.plan.steps import (
     NOT_SELECTED,
     AvailableNow,
@@ -168,7 +168,20 @@ class _Planning:
         if has_other_rows(table.kind, declared) and not self._is_begun_anew(dataset, table):
             reason = f"it was declared as {table.kind}, and is declared as {declared} now"
             return replace(self._refused(name, table, reason), stored=table.kind, declared=declared)
-        return None
+        return self._retyped(dataset, table)
+
+    def _retyped(self, dataset: GraphDataset, table: TableState) -> RefuseTable | None:
+        """Refuse a streaming table whose columns somebody gave types that can't hold the values of its flows."""
+        change, is_stream = table.change, dataset.kind is DatasetKind.STREAMING_TABLE
+        if change is None or not is_stream or self._is_begun_anew(dataset, table):
+            return None
+        conflict = next(iter(change.conflicts(widens=dataset.widens)), None)
+        if conflict is None:
+            return None
+        fields = {"dataset": dataset.name, "column": conflict.name, "stored": conflict.before, "found": conflict.after}
+        fault = StateFault(condition="SCHEMA_CANNOT_EVOLVE", fields=tuple((key, str(fields[key])) for key in fields))
+        reason = f"column {conflict.name} of its table has type {conflict.before}, and its flows have {conflict.after}"
+        return replace(self._refused(dataset.name, table, reason), fault=fault)
 
     def _refused(
         self, name: QualifiedName, table: TableState, reason: str, *, owner: str | None = None, elsewhere: str = ""

@@ -191,7 +191,7 @@ class EventIndex:
         if found is None:
             insert = "INSERT INTO files VALUES (NULL, ?, 0, 0, 0, 0, '', '')"
             found = _Indexed(number=int(self._database.execute(insert, (file.name,)).lastrowid or 0))
-        elif found.newest > min(written_at(file.modified_at), written_at(found.modified_at)):
+        elif found.newest >= min(written_at(file.modified_at), written_at(found.modified_at)):
             self._move(found.number, file)
         found = self._add_lines(file, found)
         values = (found.read, found.last_start, found.last_id, found.newest)
@@ -241,8 +241,8 @@ class EventIndex:
         return replace(found, read=read, last_start=last_start, last_id=last_id, newest=newest)
 
     def _move(self, number: int, file: FileStatus) -> None:
-        """Place the events that are newer than the file's former or present time by its present time."""
-        query = "SELECT id, timestamp FROM events WHERE file = ? AND (capped < 9e999 OR timestamp > ?)"
+        """Place the events that are not older than the file's former or present time by its present time."""
+        query = "SELECT id, timestamp FROM events WHERE file = ? AND (capped < 9e999 OR timestamp >= ?)"
         for event_id, timestamp in self._database.execute(query, (number, written_at(file.modified_at))).fetchall():
             place = place_of(timestamp, file.modified_at)
             self._database.execute("UPDATE events SET age = ?, capped = ? WHERE id = ?", (*place, event_id))

@@ -14,6 +14,7 @@ from framework.record.event_index import Conditions, Entry, EventIndex, discard_
 from framework.record.events import Event, EventLevel, EventType, parse_event
 from framework.record.reader import file_path
 
+EMPTY_LOG = " The log is empty: no update has run yet."
 _TRIES = 2
 
 
@@ -103,7 +104,8 @@ class EventPages:
         chosen = wanted if dataset is None else _about(wanted, dataset, index)
         entries = index.before(before, chosen, None if limit is None else limit + 1)
         if entries is None:
-            raise UserError("EVENT_NOT_FOUND", event=before)
+            log = "" if index.before(None, Conditions(), 1) else EMPTY_LOG
+            raise UserError("EVENT_NOT_FOUND", event=before, log=log)
         shown = entries[:limit]
         events, changed = self._read(shown)
         earlier = shown[-1].id if len(entries) > len(shown) else None

@@ -12,7 +12,7 @@ from framework.foundation.clock import Clock, SystemClock, timestamp_text
 from framework.foundation.files.storage_port import FileStatus, Storage
 from framework.foundation.nearest import is_named
 from framework.record.events import Event, EventLevel, EventType, parse_event
-from framework.record.log import EVENTS_FOLDER
+from framework.record.log import EVENTS_FOLDER, logged_updates
 
 _POLL_SECONDS = 0.5
 _MOST_REPEATED = 20_000
@@ -63,8 +63,9 @@ def read_events(
     """Return the matching events, oldest first; with `last`, only the newest ones."""
     matches = event_filter(type=type, level=level, dataset=dataset, update_id=update_id)
     found: dict[str, tuple[_Age, Event]] = {}
+    files = [file for file in event_files(storage) if update_id is None or update_id in logged_updates([file.name])]
     # Newest files first: a pipeline's updates run one after the other, so the last events are in the last files.
-    for file in sorted(event_files(storage), key=lambda file: (file.modified_at, file.name), reverse=True):
+    for file in sorted(files, key=lambda file: (file.modified_at, file.name), reverse=True):
         if last is not None and len(found) >= last:
             break
         found.update((event.id, (_age(event, file), event)) for event in _events_of(storage, file) if matches(event))
@@ -163,12 +164,17 @@ def place_of(timestamp: str, modified_at: float) -> tuple[str, float]:
     An event is never placed later than its file's time, which each update corrects. At the same moment, events that
     were moved back come first: an update that starts when it corrects the times comes after them.
 
+    A file's last events may be some milliseconds later than the file, because the time of a file is that of the last
+    tick of the kernel's clock. So the events of the file's own millisecond are placed like the later ones: those of one
+    file then keep the order of their times. A tolerance would not do: of a corrected file, it would leave some events
+    at their own times, among or after those of the next update.
+
     Args:
         timestamp: the time of the event.
         modified_at: the time of its file.
     """
     written = written_at(modified_at)
-    return (timestamp, inf) if timestamp <= written else (written, modified_at)
+    return (timestamp, inf) if timestamp < written else (written, modified_at)
 
 
 @lru_cache(maxsize=64)

@@ -13,12 +13,13 @@ from typing import Any
 
 from framework.checkpoints.generations import Generation, GenerationStore
 from framework.checkpoints.offsets import read_progress
+from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
-from framework.graph.graph import DataflowGraph, GraphFlow
+from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.record.events import Event, EventType
 from framework.record.reader import read_events
 from framework.recovery.flow_lag import FlowHealth, FlowLag
@@ -78,6 +79,8 @@ def read_lag(
 ) -> tuple[FlowLag, ...]:
     """Return the lag of each streaming flow, in order of declaration.
 
+    A flow that can't be resolved now, because its table or a source can't be read, has an unknown lag and a reason.
+
     Args:
         graph: the pipeline's graph.
         store: its tables.
@@ -88,7 +91,7 @@ def read_lag(
     Raises:
         UserError: LAG_FLOW_NOT_FOUND.
     """
-    flows = [each for each in graph.flows if each.streaming and _has_checkpoint(graph, each)]
+    flows = [each for each in graph.flows if _has_checkpoint(graph, each)]
     chosen = flows if flow is None else _named(flow, flows)
     events = read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS)
     update = _last_update(store.storage)
@@ -101,7 +104,10 @@ def read_lag(
 
 def _has_checkpoint(graph: DataflowGraph, flow: GraphFlow) -> bool:
     dataset = graph.dataset(flow.spec.target)
-    return dataset is not None and (dataset.is_table or dataset.is_sink)
+    if dataset is None or not (dataset.is_table or dataset.is_sink):
+        return False
+    # The query of an unresolved flow is unknown; only a materialized view has certainly no checkpoint.
+    return flow.streaming or (dataset.is_unresolved and dataset.kind is not DatasetKind.MATERIALIZED_VIEW)
 
 
 def _named(text: str, flows: Sequence[GraphFlow]) -> list[GraphFlow]:
@@ -167,18 +173,30 @@ def _backlog(metrics: Mapping[str, Any]) -> Lag | None:
 
 
 def _read_flow(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:
-    """Return the lag of a flow; an unreadable checkpoint or source affects only its own flow."""
+    """Return the lag of a flow; an unreadable table, checkpoint or source affects only its own flow."""
+    reason = _why_unresolved(states.graph.dataset(flow.spec.target))
     try:
-        return _flow_lag(flow, states, record, update, clock)
+        if not reason:
+            return _flow_lag(flow, states, record, update, clock)
     except OperationError as error:
-        return FlowLag(
-            flow=flow.spec.name,
-            dataset=flow.spec.target,
-            health=FlowHealth.UNKNOWN,
-            lag=UNKNOWN_LAG,
-            last_event=None if record.last is None else record.last.timestamp,
-            reason=error.what,
-        )
+        reason = error.what
+    return FlowLag(
+        flow=flow.spec.name,
+        dataset=flow.spec.target,
+        health=FlowHealth.UNKNOWN,
+        lag=UNKNOWN_LAG,
+        last_event=None if record.last is None else record.last.timestamp,
+        reason=reason,
+    )
+
+
+def _why_unresolved(dataset: GraphDataset | None) -> str:
+    """Return why the flows of a dataset can't be resolved, as a sentence; empty if they are."""
+    if dataset is None or not dataset.is_unresolved:
+        return ""
+    if dataset.fault is not None:
+        return dataset.fault.what
+    return f"The columns of {', '.join(map(str, dataset.waits_for))} are unknown."
 
 
 def _flow_lag(flow: GraphFlow, states: StateReader, record: _Record, update: _LastUpdate, clock: Clock) -> FlowLag:

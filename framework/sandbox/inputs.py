@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,9 @@ class Inputs:
 
     Args:
         folder: the folder for files and tables.
+
+    Attributes:
+        tables: the folders of Delta tables that the test has written itself, by name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,6 +63,7 @@ class Inputs:
         self._written: dict[str, Path] = {}
         self._ingestions: Registry | None = None
         self.schemas: dict[str, StructType | None] = {}
+        self.tables: Mapping[QualifiedName, str] = {}
 
     def give(self, source: str, batch: Batch | None, *, now: float) -> None:
         """Give an input from the start.
@@ -125,7 +129,7 @@ class Inputs:
             name = None if each.real else _dataset_of(each.written, datasets, full)
             each.dataset = None if name is None else name_of_table(name)
             found |= set() if name is None else {name}
-        return frozenset(found)
+        return frozenset(found) | {name for name in datasets if name in self.tables}
 
     def is_real(self, ingestion: IngestionSpec) -> bool:
         """Whether the test lets an ingestion read its database: by its name or by that of its connection."""
@@ -252,6 +256,8 @@ class Inputs:
         """
         del text
         self._spark = spark
+        if name in self.tables:
+            return self.tables[name]
         copied = None if self._ingestions is None else name_of_copy(name, self._ingestions)
         by_name = name_of_table(name)
         known = by_name if copied is None or self._nearest(by_name) is not None else copied

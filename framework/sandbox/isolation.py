@@ -59,8 +59,9 @@ class IsolatedPipeline:
         clock: SandboxClock,
     ) -> None:  # fmt: skip
         self.spec = spec
-        self._modules, self._session, self._inputs, self._clock = tuple(modules), session, inputs, clock
+        self._modules, self._session, self._inputs, self._clock = modules, session, inputs, clock
         self._loaded: Definitions | None = None
+        self._loaded_from: tuple[Module, ...] = ()
         self._graph: DataflowGraph | None = None
         self.storage: Storage = open_storage(spec.storage, None)
 
@@ -110,18 +111,19 @@ class IsolatedPipeline:
 
     @property
     def definitions(self) -> Definitions:
-        """The declarations of the modules, which are loaded once.
+        """The declarations of the modules, which are loaded once, and again if their sequence has changed.
 
         Raises:
             GraphErrors: TEST_INPUT_NOT_GIVEN of each input that the modules read while they are loaded.
         """
-        if self._loaded is None or self._loaded.failure is not None:
+        modules = (*self._modules,)
+        if self._loaded is None or self._loaded.failure is not None or self._loaded_from != modules:
             self._inputs.begin(self.spark)
-            loaded = Definitions.load(self.spec, self._modules, self.spark, self._inputs)
+            loaded = Definitions.load(self.spec, modules, self.spark, self._inputs)
             if self._inputs.faults():  # modules read inputs while they are loaded
                 raise GraphErrors(self._inputs.faults())
             self._inputs.copied_from(loaded.registry)
-            self._loaded = loaded
+            self._loaded, self._loaded_from = loaded, modules
         return self._loaded
 
     def names(self) -> tuple[QualifiedName, ...]:
@@ -151,12 +153,13 @@ class IsolatedPipeline:
         """Return the errors of flows that certainly can't continue."""
         return foretold(self.graph, StateReader(graph=self.graph, store=self.store).read())
 
-    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName]) -> Update:
+    def prepared(self, request: UpdateRequest, only: Collection[QualifiedName], *, with_inputs: bool = True) -> Update:
         """Return an update of some datasets and of all that they read.
 
         Args:
             request: the request; `refresh` is replaced by these datasets.
             only: the datasets; () for all.
+            with_inputs: whether the datasets that they read are updated, too, and not read as they are.
 
         Raises:
             GraphErrors: the errors of the definitions, and TEST_INPUT_NOT_GIVEN of each input that is read.
@@ -180,7 +183,8 @@ class IsolatedPipeline:
             return definitions.resolve(self.store, request, only or None)
 
         self._graph = self._resolved(resolve)
-        request = definitions.configured(replace(request, refresh=tuple(each.name for each in self._graph.datasets)))
+        selected = only if only and not with_inputs else [each.name for each in self._graph.datasets]
+        request = definitions.configured(replace(request, refresh=tuple(selected)))
         return Update(
             graph=self._graph, registry=definitions.registry, spark=self.spark, store=self.store, request=request,
             settings=UpdateSettings.of(definitions.spec), clock=self._clock, stop=StopSignal(), resolve=resolve,

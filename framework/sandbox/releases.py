@@ -6,7 +6,7 @@ import io
 import subprocess
 import tarfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.nearest import nearest_hint
@@ -51,9 +51,11 @@ def release_folder(where: str | Path, spec: str | None, folder: Path) -> Path:
         raise UserError("TEST_RELEASE_WITHOUT_FILE", release=str(where))
     present = Path(spec).resolve()
     text = str(where)
-    found = _of_git(text, present, folder) if text.startswith(_GIT) else Path(where).resolve()
-    if not (found / present.name).is_file():
-        raise UserError("TEST_RELEASE_WITHOUT_SPEC", release=text, file=present.name, folder=str(found))
+    root, below = _of_git(text, present, folder) if text.startswith(_GIT) else (Path(where).resolve(), "")
+    found = (root / below).resolve()
+    if not found.is_relative_to(root) or not (found / present.name).is_file():
+        place = below if text.startswith(_GIT) else str(found)
+        raise UserError("TEST_RELEASE_WITHOUT_SPEC", release=text, file=present.name, folder=place or ".")
     return found
 
 
@@ -67,8 +69,8 @@ def _local_files(release: Path, spec: str) -> tuple[Path, ...]:
     return release / name, Path(spec).with_name(name)
 
 
-def _of_git(where: str, spec: Path, folder: Path) -> Path:
-    """Extract the files of a commit, once, and return the folder of the spec in them."""
+def _of_git(where: str, spec: Path, folder: Path) -> tuple[Path, str]:
+    """Extract the files of a commit, once; return their folder, and the folder of the spec in them."""
     name, _, part = where.removeprefix(_GIT).partition(":")
     repository = spec.parent
     below = part.strip("/") or _git(repository, "rev-parse", "--show-prefix").decode().strip().rstrip("/")
@@ -81,7 +83,7 @@ def _of_git(where: str, spec: Path, folder: Path) -> Path:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(partial, filter="data")
         partial.rename(root)
-    return root / PurePosixPath(below)
+    return root, below
 
 
 def _commit(repository: Path, name: str) -> str:

@@ -143,7 +143,7 @@ class Rows:
             The values as `framework.sandbox.values.typed_values.typed_value` returns them.
 
         Raises:
-            UserError: TEST_ROW_COLUMN_UNKNOWN, TEST_ROW_LENGTH, TEST_ROW_VALUE.
+            UserError: TEST_ROW_COLUMN_UNKNOWN, TEST_ROW_COLUMN_TWICE, TEST_ROW_LENGTH, TEST_ROW_VALUE.
         """
         names, sources = schema.fieldNames(), self._sources(schema.fieldNames())
         columns = []
@@ -164,7 +164,11 @@ class Rows:
             similar = [name for name in names if name.lower() == column.lower()]
             if column not in names and len(similar) != 1:
                 raise self._unknown(number, column, names)
-            found[column if column in names else similar[0]] = number
+            name = column if column in names else similar[0]
+            if name in found:
+                first = self.columns[found[name]]
+                raise UserError("TEST_ROW_COLUMN_TWICE", column=name, first=first, second=column)
+            found[name] = number
         return [found.get(name) for name in names]
 
     def _unknown(self, number: int, column: str, names: Sequence[str]) -> UserError:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -24,6 +25,7 @@ from framework.run.update.definitions import request_of
 from framework.run.update.results import UpdateResult, UpdateState
 from framework.run.update.update import Update
 from framework.sandbox.crashes import Crashes
+from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.expectations import Expectations
 from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
@@ -61,6 +63,7 @@ class Sandbox:
         clock: the time of its updates.
         crash: kills its updates.
         last: the result of the last update; None before the first one.
+        differences: how the differences of `expect` are printed: width, number of rows, colour.
         compared: the datasets whose rows were compared.
     """
 
@@ -73,6 +76,7 @@ class Sandbox:
         self.clock = SandboxClock(lambda: str(self.pipeline.spark.conf.get("spark.sql.session.timeZone")))
         self.crash = Crashes(self.folder, Path(self.storage), self._restart)
         self.last: UpdateResult | None = None
+        self.differences = DifferenceFormat()
         self.compared: set[QualifiedName] = set()
         self.inputs = Inputs(self.folder / "inputs")
         self.pipeline = IsolatedPipeline(
@@ -154,13 +158,17 @@ class Sandbox:
         update = self._prepared(
             datasets, full_refresh=full_refresh, full_refresh_all=full_refresh_all, reset_checkpoints=reset_checkpoints
         )
-        self.last = self.crash.run(update)
+        self.last = self._run(update)
         self.clock.date_storage(self.storage)
         for flow in self.last.flows:
             if flow.error is not None:
                 raise flow.error
         assert self.last.state is UpdateState.COMPLETED, f"the update ended as {self.last.state.value}"
         return self.last
+
+    def _run(self, update: Update) -> UpdateResult:
+        """Run an update; the sandbox of a notebook displays it meanwhile."""
+        return self.crash.run(update)
 
     def plan(self, *datasets: str, **request: Any) -> SandboxPlan:
         """Return the steps of an update with the same arguments, with the errors that are certain, `breaks`.
@@ -183,7 +191,7 @@ class Sandbox:
         """Return the full name of a declared dataset by its name, or by the end of it.
 
         Raises:
-            UserError: DATASET_NOT_FOUND.
+            UserError: DATASET_NOT_FOUND; or the failure of a module that may declare it.
         """
         known, spec = self.pipeline.names(), self.pipeline.spec
         full = QualifiedName.parse(name, catalog=spec.catalog, schema=spec.schema)
@@ -191,6 +199,9 @@ class Sandbox:
             return full
         near = [each for each in known if str(each).endswith(f".{name.lower()}")]
         if len(near) != 1:
+            failure = self.pipeline.definitions.failure
+            if failure is not None:  # its module may declare the dataset
+                raise failure
             raise UserError("DATASET_NOT_FOUND", dataset=full, hint=did_you_mean(full, known))
         return near[0]
 
@@ -313,8 +324,15 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert columns is None or isinstance(columns, StructType)
     return Batch(
-        value=rows if isinstance(rows, list | tuple) else Rows.of(rows),
+        value=_kept(rows),
         schema=columns,
         file=file.get("file"),
         content=content.encode() if isinstance(content, str) else content,
     )
+
+
+def _kept(rows: object) -> object:
+    """Return rows that later changes of the test's own values do not change; they are written at the first read."""
+    if isinstance(rows, Iterator | list | tuple | set):
+        return [copy(row) for row in rows]
+    return Rows.of(rows)

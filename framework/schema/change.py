@@ -85,6 +85,14 @@ class SchemaChange:
         """Return the additive part of the change: new columns and, if the table widens types, wider types."""
         return SchemaChange(added=self.added, widened=self.widened if widens else ())
 
+    def conflicts(self, *, widens: bool) -> tuple[ColumnChange, ...]:
+        """Return the columns whose earlier type can't hold the later type's values, and that are not widened to it.
+
+        VOID, whose only value is NULL, conflicts with no type.
+        """
+        narrow = () if widens else self.widened
+        return (*narrow, *(each for each in self.retyped if not _takes(each.before, each.after)))
+
     def without(self, *columns: str) -> SchemaChange:
         """Return the change without some columns."""
         parts = {name: tuple(e for e in getattr(self, name) if e.path[0] not in columns) for name in self.__slots__}
@@ -124,6 +132,11 @@ def type_change(before: Any, after: Any) -> SchemaChange:
     """Return the change between two types, given as JSON; paths begin with `value`."""
     first, second = ({"fields": [{"name": "value", "type": each}]} for each in (before, after))
     return schema_change(first, second)
+
+
+def _takes(before: str | None, after: str | None) -> bool:
+    """Whether a column of the earlier type takes the values of the later type."""
+    return "void" in (before, after) or TABLE.stands_for(before or "", after or "")
 
 
 _Changes = Iterator[tuple[str, ColumnChange]]

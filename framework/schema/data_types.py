@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from framework.schema.lattice import Fields, Widening
+from framework.schema.lattice import TABLE, Fields, Widening
 
 _Path = tuple[str, ...]
 _MADE: dict[str, DataType] = {"double": DoubleType(), "string": StringType()}
@@ -125,6 +125,26 @@ def _pairs(first: DataType, second: DataType, path: _Path) -> Iterator[tuple[_Pa
         yield from _pairs(first.valueType, second.valueType, (*path, "value"))
     else:
         yield path, first, second
+
+
+def known_part(stored: DataType, known: DataType) -> DataType:
+    """Return the part of a stored type that is known: without unknown fields, and with known types that are narrower.
+
+    Args:
+        stored: the type of a column, or the columns of a table.
+        known: the type as it is known; known fields that are not stored are ignored.
+    """
+    if isinstance(stored, StructType) and isinstance(known, StructType):
+        fields = {field.name.lower(): field.dataType for field in known.fields}
+        kept = [field for field in stored.fields if field.name.lower() in fields]
+        parts = ((field, known_part(field.dataType, fields[field.name.lower()])) for field in kept)
+        return StructType([StructField(f.name, kind, nullable=f.nullable, metadata=f.metadata) for f, kind in parts])
+    if isinstance(stored, ArrayType) and isinstance(known, ArrayType):
+        return ArrayType(known_part(stored.elementType, known.elementType), containsNull=stored.containsNull)
+    if isinstance(stored, MapType) and isinstance(known, MapType):
+        key, value = known_part(stored.keyType, known.keyType), known_part(stored.valueType, known.valueType)
+        return MapType(key, value, valueContainsNull=stored.valueContainsNull)
+    return known if TABLE.stands_for(stored.simpleString(), known.simpleString()) else stored
 
 
 def plain_type(data_type: DataType) -> DataType:

@@ -120,6 +120,20 @@ class Widening:
         common = self.common(known, found)
         return None if known in self.kept and common != known else common
 
+    def stands_for(self, stored: str, known: str) -> bool:
+        """Return whether a stored type has all values of the known type, and a cast back fails before it loses a part.
+
+        Examples:
+            >>> TABLE.stands_for("bigint", "int"), TABLE.stands_for("decimal(9,2)", "decimal(5,2)")
+            (True, True)
+            >>> TABLE.stands_for("int", "bigint"), TABLE.stands_for("double", "int")
+            (False, False)
+        """
+        digits = self._digits(stored), self._digits(known)
+        if digits[0] is None or digits[1] is None or digits[0][1] != digits[1][1]:
+            return False
+        return self.common(stored, known) == stored
+
     def _least(self, first: str, second: str) -> str | None:
         """Return the least upper bound of two types in the table; None if there is none."""
         above = _above(_line(first), self.lines) & _above(_line(second), self.lines) - _WITH_PARAMETERS

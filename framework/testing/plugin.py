@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.testing import databricks_tests
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.demo.postgres_server import PostgresServer
+    from framework.sandbox.crashes import Crashes
     from framework.sandbox.sandbox import Sandbox
     from framework.sandbox.sandbox_clock import SandboxClock
     from framework.testing.sessions import RunSession
@@ -41,10 +44,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", _MARKER)
+    databricks_tests.install()
+
+
+def pytest_unconfigure() -> None:
+    """Remove Databricks' module again."""
+    databricks_tests.uninstall()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect test files in YAML that belong to a pipeline; those of other programs are left alone."""
+    """Collect test files in YAML that belong to a pipeline, and notebooks that are arguments; others are left alone."""
+    if file_path.suffix == ".ipynb":
+        from framework.testing.notebook_tests import collected
+
+        return collected(file_path, parent, _observe)
     if not file_path.name.endswith(_YAML_SUFFIXES):
         return None
     from framework.testing.sessions import may_have_spec
@@ -128,12 +141,17 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
     sandbox = opened.sandbox(tmp_path / "sluice")
     request.node.stash[_SANDBOX] = sandbox
     yield sandbox
-    folder = request.config.getoption(COVERAGE_OPTION, None)
+    _observe(request.config, sandbox)
+    sandbox.close()
+
+
+def _observe(config: pytest.Config, sandbox: Sandbox) -> None:
+    """Write what a test has covered, if it is gathered."""
+    folder = config.getoption(COVERAGE_OPTION, None)
     if folder:
         from framework.testing.observed import write_observed
 
         write_observed(folder, sandbox)
-    sandbox.close()
 
 
 def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
@@ -148,6 +166,12 @@ def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
 def clock(pipeline: Sandbox) -> SandboxClock:
     """The clock of the test's pipeline: `at("2026-01-01T12:00")` freezes it, `advance(hours=1)` moves it."""
     return pipeline.clock
+
+
+@pytest.fixture
+def crash(pipeline: Sandbox) -> Crashes:
+    """The crashes of the test's pipeline: `with crash.at("after-table-commit"): pipeline.update()`."""
+    return pipeline.crash
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.nearest import meant_names, plain_name, qualified_hint
 from framework.foundation.wording import printable
 from framework.record.events import Event, EventLevel
-from framework.record.pages import EventPages
-from framework.record.reader import event_filter, follow_events, read_events
+from framework.record.pages import EMPTY_LOG, EventPages
+from framework.record.reader import event_files, event_filter, follow_events, read_events
 from framework.views.table import Cell, Column, Table, Tone
 
 _COLUMNS = (
@@ -84,7 +84,8 @@ class EventQuery:
     def _check_dataset(self, storage: Storage, dataset: str) -> None:
         known = {name for event in read_events(storage) if (name := event.origin.dataset_name)}
         if not meant_names(dataset, known):
-            raise UserError("EVENT_DATASET_NOT_FOUND", dataset=dataset, hint=qualified_hint(dataset, known))
+            hint = qualified_hint(dataset, known) if event_files(storage) else EMPTY_LOG
+            raise UserError("EVENT_DATASET_NOT_FOUND", dataset=dataset, hint=hint)
 
 
 def events_table(events: Sequence[Event]) -> Table:

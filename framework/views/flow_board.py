@@ -146,7 +146,7 @@ class FlowBoard:
         return replace(self, flows=tuple(flow for flow in self.flows if flow.flow not in names))
 
     def _short(self) -> ShortNames:
-        return ShortNames.of(name for flow in self.flows if (name := _qualified(flow.flow)) is not None)
+        return ShortNames.of(name for flow in self.flows if (name := qualified(flow.flow)) is not None)
 
     def with_states(self, states: Sequence[FlowProgress]) -> FlowBoard:
         """Return the board updated with states, reasons and counts that may be newer than the events."""
@@ -261,8 +261,8 @@ def _reason(message: str) -> str:
     return message.partition(": ")[2].removesuffix(".")
 
 
-def _qualified(name: str) -> QualifiedName | None:
-    """Parse a name in an event; None if it does not have three parts."""
+def qualified(name: str) -> QualifiedName | None:
+    """Parse a full name in an event; None if it does not have three parts."""
     parts = name.split(".")
     return QualifiedName(catalog=parts[0], schema=parts[1], table=parts[2]) if len(parts) == 3 else None
 
@@ -273,7 +273,7 @@ def title_of(flow: str, dataset: str) -> str:
 
 
 def _title(flow: FlowProgress, short: ShortNames) -> str:
-    names = [short(name) if (name := _qualified(text)) is not None else text for text in (flow.flow, flow.dataset)]
+    names = [short(name) if (name := qualified(text)) is not None else text for text in (flow.flow, flow.dataset)]
     return title_of(*names)
 
 

@@ -127,7 +127,7 @@ def uncovered_table(coverage: TestCoverage) -> Table:
     return Table.of(columns, rows)
 
 
-def tests_json(outcomes: Iterable[TestOutcome], coverage: TestCoverage) -> dict[str, Any]:
+def run_json(outcomes: Iterable[TestOutcome], coverage: TestCoverage) -> dict[str, Any]:
     """Return the outcomes, and all parts of the coverage by kind, with full names."""
     covered = {f"{part.value}s": [_json(each) for each in coverage.of_part(part)] for part in Part}
     return {"tests": [asdict(each) for each in outcomes], "coverage": covered}

@@ -262,8 +262,8 @@ def _move_rows(run: Run) -> None:
 
 
 @contextmanager
-def staging_as_earlier(table: str) -> Iterator[None]:
-    """Stage the changes of a table as an earlier release did: also those without a value of the key."""
+def staging_all(table: str) -> Iterator[None]:
+    """Stage all changes of a table: also those without a value of the key."""
     keys_of = changes_source._keys_of
 
     def keys_of_others(*given: Any) -> dict[TableName, RowKey]:
@@ -284,8 +284,8 @@ def test_rows_that_get_other_keys_unseen_are_never_left_in_a_copy(
 ) -> None:
     """Each way is named, stays so when its cause is gone, and ends with exact rows when the table is read again.
 
-    A copy that has no rows yet passes over what was staged before. A change that an earlier release staged without a
-    key is passed over when its table is read again; AUTO CDC refuses it in each update until then.
+    A copy that has no rows yet passes over what was staged before. A change that was staged without a value of the key
+    is passed over when its table is read again; AUTO CDC refuses it in each update until then.
     """
     _create_tables(run)
     pipeline = pipeline_of(interpreting, folder)
@@ -296,7 +296,7 @@ def test_rows_that_get_other_keys_unseen_are_never_left_in_a_copy(
     _move_rows(run)
     raced = "ALTER TABLE raced REPLICA IDENTITY USING INDEX raced_code; UPDATE raced SET id = 50 WHERE id = 3"
     pipeline = pipeline_of(interpreting, folder)
-    with after_definitions(lambda: run(raced)), staging_as_earlier("staged"):
+    with after_definitions(lambda: run(raced)), staging_all("staged"):
         result = pipeline.run()
     unreadable, without_key = "INGESTION_CHANGE_UNREADABLE", "AUTOCDC_MICROBATCH_VALIDATION.NULL_KEY"
     changed = dict.fromkeys(("coded", "named", "skipped"), "INGESTION_COLUMNS_CHANGED")

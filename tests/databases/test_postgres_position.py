@@ -244,7 +244,7 @@ def test_what_is_not_ours_is_not_taken(database: str) -> None:
 
 
 def test_a_slot_is_read_by_one_storage(database: str) -> None:
-    """One that was moved, or made anew at its root, is the same; a mark of an earlier release has none."""
+    """One that was moved, or made anew at its root, is the same; a mark that a user made has none."""
     execute(database, "CREATE TABLE t (id int PRIMARY KEY)")
     slot = slot_of(database)
     with closing(session(database)) as opened:

@@ -396,7 +396,7 @@ def test_a_collation_that_ignores_case_keeps_rows_in_one_chunk(database: str) ->
 
 
 def test_offsets_are_readable_json(database: str) -> None:
-    """Their form is part of checkpoints: a change of it needs a new version, unless earlier releases can read it."""
+    """Their form is part of checkpoints: a change of it needs a new version."""
     world = World(database)
     fill(world, "id integer PRIMARY KEY, label integer", "i, i", 100)
     offset = world.plan(None, 1, chunk_bytes=1, least_rows=60, generation=2)

@@ -62,6 +62,7 @@ PLACES = {
     "graph/": {Place.PYTHON, Place.SQL} | OF_USERS,
     "ingest/": {Place.INGESTION},
     "native/": {Place.DATABRICKS},
+    "notebook/": {Place.PYTHON},
     "operations/deploy": {Place.BUNDLE},
     "operations/": {Place.COMMAND},
     "plan/": FLOWS,

@@ -121,7 +121,7 @@ def declare():
 """)
     cell("pipeline = Pipeline(name='halves', modules=[declare], spark=session, development=True)")
     location, printed = cell("str(pipeline.run().flows[0].error.location)")
-    assert location == "Cell In[2]:8", printed
+    assert location == "Cell In[2], line 8", printed
     _, printed = cell("session.range(1).select(F.lit(6) / F.col('id')).collect()")
     assert "line 1 in cell [" in printed  # PySpark's own words stay outside of pipelines
 
@@ -157,12 +157,12 @@ def declare():
     assert printed == (
         "[PIPELINE_GRAPH_INVALID] The pipeline has 2 error(s). Nothing was written.\n\n"
         "[TABLE_OR_VIEW_NOT_FOUND] The table or dataset nowhere cannot be found.\n"
-        "  at Cell In[2]:4\n"
+        '  at Cell In[2], line 4\n     return spark.read.table("nowhere")\n'
         "  -> Correct the name, declare the dataset, or create the table. For a table of another catalog, "
         "add its name to `tables` in sluice.local.yml, with a `path`.\n\n"
         "[FLOW_QUERY_FAILED] The query of main.default.divides cannot be analyzed: "
         "ZeroDivisionError: division by zero\n"
-        "  at Cell In[2]:8\n"
+        "  at Cell In[2], line 8\n     return 1 / 0\n"
         "  -> Correct the query.\n"
     )
     _, printed = cell("import sys, traceback\ntraceback.print_exception(sys.last_value)")
@@ -171,13 +171,14 @@ def declare():
     _, printed = cell("pipeline = Pipeline(name='good', modules=[declare], spark=session)\npipeline.table('mad')")
     assert printed == (
         "[DATASET_NOT_FOUND] This pipeline has no dataset main.default.mad. Did you mean main.default.made?\n"
-        "  at Cell In[6]:2\n"
+        "  at Cell In[6], line 2\n     pipeline.table('mad')\n"
         "  -> Correct the name. `sluice graph` lists the datasets.\n"
     )
     _, printed = cell("pipeline.sql('SELECT nosuch FROM event_log')")
     assert printed.startswith("[QUERY_INVALID] Spark cannot analyze the query: [UNRESOLVED_COLUMN")
-    assert "\n  at Cell In[7]:1\n  -> Correct the query. `sluice validate` lists the datasets.\n" in printed
-    assert len(printed.splitlines()) <= 4
+    assert "\n  at Cell In[7], line 1\n     pipeline.sql(" in printed
+    assert printed.endswith("\n  -> Correct the query. `sluice validate` lists the datasets.\n")
+    assert len(printed.splitlines()) <= 5
 
 
 def test_a_cell_shows_rows_pictures_and_states(cell: Cell) -> None:

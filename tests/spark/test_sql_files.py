@@ -16,7 +16,6 @@ from framework.foundation.errors import GraphErrors
 from framework.operations.new_project import create_project
 from framework.plan.steps import SkipStep
 from framework.run.update.results import UpdateState
-from framework.testing.updates import updated_pipeline
 from tests.support.plain_tables import append_rows, table_rows
 from tests.support.sources import ROOT
 
@@ -179,15 +178,17 @@ def test_faults_of_queries_have_the_lines_of_the_file(spark: SparkSession, tmp_p
 def test_a_new_project_in_sql_has_the_rows_of_its_own_test(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the project in Python with its declarations in SQL; both are tested by the same file."""
+    """It is the project in Python with its declarations in SQL, and its tests in YAML."""
     folder, paths = create_project("shop", tmp_path, language="sql")
     in_python = create_project("other", tmp_path)[1]
-    assert set(paths) - set(in_python) == {Path("transformations/shop.sql"), Path("bundles/shop.yml")}
+    own = {Path("transformations/shop.sql"), Path("tests/shop.unit_tests.yml"), Path("bundles/shop.yml")}
+    assert set(paths) - set(in_python) == own
     monkeypatch.chdir(folder)
-    with updated_pipeline(folder / "pipeline.yml", storage=tmp_path / "storage", spark=spark) as made:
-        assert rows(made, spark, "main.shop.customers") == [
-            (1, "Ada", "London"), (2, "Grace", "Boston"), (4, "Linus", "Helsinki")
-        ]  # fmt: skip
-        assert rows(made, spark, "main.shop.revenue_by_city") == [
-            ("Boston", 2, 60.0), ("Helsinki", 1, 12.25), ("London", 3, 75.5)
-        ]  # fmt: skip
+    made = Pipeline.from_spec("pipeline.yml", storage=tmp_path / "storage", spark=spark)
+    assert made.run().state is UpdateState.COMPLETED
+    assert rows(made, spark, "main.shop.customers") == [
+        (1, "Ada", "London"), (2, "Grace", "Boston"), (4, "Linus", "Helsinki")
+    ]  # fmt: skip
+    assert rows(made, spark, "main.shop.revenue_by_city") == [
+        ("Boston", 2, 60.0), ("Helsinki", 1, 12.25), ("London", 3, 75.5)
+    ]  # fmt: skip

@@ -140,6 +140,21 @@ def test_an_unreadable_table_or_checkpoint_fails_its_dataset_and_its_readers_alo
                 assert str(folder) in done.output
         assert states(chain.run())["raw"] is _DONE
         assert chain.rows() == chain.expected()
+    # A file of another release is a reason in `lag`, and a finding of the doctor, also if no flow has it.
+    for path in (storage / "records" / "main.s.raw.json", storage / "update.lock"):
+        text = path.read_text("utf-8")
+        path.write_text(text.replace('"format": 1', '"format": 999') or '{"format": 999}', "utf-8")
+        lag = {each["flow"]: each for each in json.loads(chain.sluice("lag", "-o", "json").stdout)}
+        assert set(lag) == {"main.s.raw", "main.s.keyed", "main.s.other"}
+        is_lock = path.name == "update.lock"
+        assert (lag["main.s.raw"]["health"] == "unknown", str(path) in lag["main.s.raw"]["reason"]) == (
+            not is_lock,
+        ) * 2
+        found = json.loads(chain.sluice("doctor", "-o", "json").stdout)["findings"]
+        assert [(each["flow"], each["condition"], str(path) in each["cause"]) for each in found] == [
+            (None if is_lock else "main.s.raw", "STORED_FORMAT_UNKNOWN", True)
+        ]
+        path.write_text(text, "utf-8")
     # A damaged file of one dataset's state, and a table that is no longer declared, concern no other dataset either.
     (checkpoint / "manifest.json").write_text("{", "utf-8")
     chain.feed()

@@ -201,6 +201,7 @@ class FakePipeline:
     findings: tuple[Finding, ...] = ()
     rewinds: FakeRewinds = field(default_factory=FakeRewinds)
     quarantined: tuple[WaitingRows, ...] = ()
+    ingestions: tuple[IngestionSpec, ...] = ()
     calls: list[tuple[str, Any]] = field(default_factory=list)
     stops: int = 0
     closed: bool = False
@@ -214,11 +215,6 @@ class FakePipeline:
     def spec(self) -> PipelineSpec:
         """A spec without files."""
         return PipelineSpec(name=self.name, storage=self.storage.root)
-
-    @property
-    def ingestions(self) -> tuple[IngestionSpec, ...]:
-        """None."""
-        return ()
 
     @property
     def gateways(self) -> tuple[IngestedGateway, ...]:

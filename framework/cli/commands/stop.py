@@ -25,9 +25,9 @@ def command(call: Call, /, *, update: str | None, reason: str, wait_seconds: flo
     """Stop the update that runs, on any machine.
 
     Writes a request into the storage, which the update sees within some seconds: it stops its queries and keeps their
-    checkpoints consistent, as at Ctrl-C, and the next update continues from them. UPDATE is the id of an update, which
-    may start later: it then stops at its start. A request stops no other update. Exit code 1: the update has not ended
-    in time.
+    checkpoints consistent, as at Ctrl-C, and the next update continues from them. UPDATE is the id of an update, or its
+    first characters; one that starts later, by its whole id, stops at its start. A request stops no other update. Exit
+    code 1: the update has not ended in time.
     """
     from framework.operations.stopping import stop_update
     from framework.views.stopping import stop_json, stop_sentence

@@ -47,7 +47,7 @@ def _run(
     call: Call, paths: tuple[str, ...], *, expression: str | None, markers: str | None, workers: str | None, **_: Any
 ) -> None:
     from framework.operations.testing import TestRequest, run_tests
-    from framework.views.testing import coverage_text, tests_json, uncovered_table
+    from framework.views.testing import coverage_text, run_json, uncovered_table
 
     selections = (("-k", expression), ("-m", markers))
     selected = tuple(word for option, text in selections if text is not None for word in (option, text))
@@ -56,7 +56,7 @@ def _run(
     run = run_tests(TestRequest(arguments=arguments, workers=workers, spec=spec, master=call.master))
     missing = uncovered_table(run.coverage)
     if call.output.as_json:
-        call.output.json(tests_json(run.outcomes, run.coverage))
+        call.output.json(run_json(run.outcomes, run.coverage))
     else:
         call.output.text(coverage_text(run.coverage))
         if missing.rows:

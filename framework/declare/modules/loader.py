@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ _TYPES = {bool: "boolean", bytes: "binary", float: "double", int: "bigint", str:
 
 _WILD = frozenset("*?[")
 _LEFT_OUT = ("__pycache__", ".", "_delta_log")
+_TEST = re.compile(rb"^\s*(?:from|import)\s+pyspark\.pipelines\.testing\b", re.MULTILINE)
+"""The import of a test of Databricks' API, which may be among the files of a pattern."""
 
 Module = str | Path | ModuleType | Callable[[], object]
 
@@ -252,7 +255,8 @@ def _source_file(function: Callable[[], object]) -> Path | None:
 def library_files(spec: PipelineSpec, root: Path, suffixes: Collection[str]) -> list[Path]:
     """Return every file of the libraries once: in order of the libraries, then of paths.
 
-    A named file is included with any suffix; a pattern includes only files with one of `suffixes`.
+    A named file is included with any suffix; a pattern includes only files with one of `suffixes`, and no tests of
+    Databricks' API for unit tests.
 
     Raises:
         UserError: MODULE_NOT_FOUND for a missing named file, PIPELINE_SPEC_INVALID_GLOB_PATTERN
@@ -288,6 +292,8 @@ def _below(base: Path, pattern: str, suffixes: Collection[str]) -> Iterator[Path
     for path in sorted(base.glob(pattern)):
         parts = path.relative_to(base).parts
         if path.suffix in suffixes and path.is_file() and not any(part.startswith(_LEFT_OUT) for part in parts):
+            if path.suffix == ".py" and _TEST.search(path.read_bytes()):
+                continue
             yield path
 
 

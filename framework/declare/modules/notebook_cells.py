@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 from pathlib import Path
 
 from framework.foundation.notebooks import SUFFIX as NOTEBOOK_SUFFIX
 from framework.foundation.notebooks import NotebookCell, notebook_cells
 
-PYTHON, SQL = "python", "sql"
+PYTHON, SQL, MODULE = "python", "sql", "module"
 _OF_SUFFIX = {".py": PYTHON, ".sql": SQL}
 _FIRST_LINES = {".py": "# Databricks notebook source", ".sql": "-- Databricks notebook source"}
 _SEPARATOR = re.compile(r"(?:#|--) COMMAND -+\s*")
 _MAGIC = re.compile(r"(?:#|--) MAGIC(?: (.*)|\s*)", re.DOTALL)
 _COMMAND = re.compile(r"\s*(%%?[\w-]+|!pip\b|!)")
 _COMMENT = re.compile(r"\s*(?:(?:#|--).*)?", re.DOTALL)
+_MODULE = "%%sluice"
 _END = "# COMMAND ----------"
 _WHOLE = frozenset({PYTHON, SQL, "md", "md-sandbox", "sh", "fs", "scala", "r"})
 """Commands that apply to all lines of their cell; other commands apply to their own line."""
@@ -28,7 +29,8 @@ class Cell:
     """A part of a notebook.
 
     Args:
-        kind: `python`, `sql`, or the word of a notebook command, such as `md` and `pip`; `!` for shell commands.
+        kind: `python`, `module` for Python below `%%sluice`, `sql`, or the word of a notebook command, such as `md` and
+            `pip`; `!` for shell commands.
         line: the line of the file where it begins.
         lines: the content, without the command word.
         shown: the first line that is not empty, as written.
@@ -51,7 +53,7 @@ def cells_of(path: Path, text: str) -> tuple[Cell, ...] | None:
         UserError: NOTEBOOK_UNREADABLE.
     """
     if path.suffix == NOTEBOOK_SUFFIX:
-        return tuple(part for cell in notebook_cells(path, text) for part in _parts(cell))
+        return tuple(part for cell in notebook_cells(path, text) if not cell.is_test for part in _parts(cell))
     lines = text.removeprefix("\ufeff").split("\n")
     if lines[0].strip() != _FIRST_LINES.get(path.suffix):
         return None
@@ -101,7 +103,11 @@ def _parts(cell: NotebookCell) -> Iterator[Cell]:
     first = cell.lines[cell.first]
     command, line, below = _COMMAND.match(first), cell.line + cell.first, cell.lines[cell.first + 1 :]
     kind = "" if command is None else command[1].lstrip("%")
-    if command is None or not (command[1].startswith("%%") or kind in _WHOLE):
+    if command is not None and command[1] == _MODULE:
+        yield from (
+            replace(each, kind=MODULE if each.kind == PYTHON else each.kind) for each in _code(PYTHON, line + 1, below)
+        )
+    elif command is None or not (command[1].startswith("%%") or kind in _WHOLE):
         yield from _code(cell.language, cell.line, cell.lines)
     elif kind == PYTHON:
         yield from _code(kind, line, (first[command.end() :].strip(), *below))

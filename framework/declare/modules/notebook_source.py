@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from framework.declare.modules.notebook_cells import PYTHON, SQL, Cell, cells_of
+from framework.declare.modules.notebook_cells import MODULE, PYTHON, SQL, Cell, cells_of
+from framework.declare.modules.notebook_definitions import definitions_in
 from framework.declare.modules.packages import look_up_packages
 from framework.declare.registry import add_note
 from framework.declare.sql.module_code import ModuleCode
@@ -22,6 +24,7 @@ from framework.foundation.locations import SourceLocation
 
 _TEXT = frozenset({"md", "md-sandbox"})
 _PACKAGES = frozenset({"pip", "!pip"})
+_OF_SLUICE = frozenset({"sluice"})
 _WITHOUT_EFFECT = frozenset(
     {"sh", "fs", "bash", "!", "autoreload", "config", "load_ext", "matplotlib", "restart_python", "tensorboard"}
 )
@@ -32,6 +35,9 @@ _ARGUMENT = re.compile(rf"\$(?P<key>\w+)\s*=\s*(?P<value>{_VALUE})")
 _RUN = re.compile(rf"(?P<name>[^#$]*)(?P<given>(?:\$\w+\s*=\s*{_VALUE}\s*)*)(?:#.*)?")
 """The arguments of `%run`: a notebook, and values of the parameters that it reads, `$name="value"`."""
 _ARGUMENTS = "framework.declare.workspace.surroundings"
+
+_NAMES_OF_CELLS = "from framework import pipelines as dp"
+"""What `%load_ext framework` binds for declarations, beside the globals of every module."""
 
 _ADVICE = {
     "%python": "Delete the line `%python`.",
@@ -103,6 +109,9 @@ class _NotebookCode:
     def of(self, cells: Iterable[Cell]) -> str:
         """Return the code of cells, in order; gather their faults."""
         cells = [*cells]
+        if any(cell.kind == MODULE for cell in cells):
+            self._lines[1] = _NAMES_OF_CELLS  # no cell begins on the first line of a notebook's file
+            cells = [replace(cell, lines=definitions_in(cell.lines)) if cell.kind == PYTHON else cell for cell in cells]
         for cell in cells:
             self._add(cell)
         packages = [cell for cell in cells if cell.kind in _PACKAGES]
@@ -111,14 +120,16 @@ class _NotebookCode:
         return "".join(f"{self._lines.get(number, '')}\n" for number in range(1, max(self._lines, default=0) + 1))
 
     def _add(self, cell: Cell) -> None:
-        adders: dict[str, Callable[[Cell], None]] = {PYTHON: self._add_python, SQL: self._add_sql, "run": self._add_run}
+        adders: dict[str, Callable[[Cell], None]] = {
+            PYTHON: self._add_python, MODULE: self._add_python, SQL: self._add_sql, "run": self._add_run
+        }  # fmt: skip
         if cell.kind in adders:
             adders[cell.kind](cell)
         elif cell.kind in _WITHOUT_EFFECT:
             add_note(
                 UserError("NOTEBOOK_CELL_PASSED_OVER", location=self._place(cell), path=self._path, cell=cell.shown)
             )
-        elif cell.kind not in _TEXT | _PACKAGES:
+        elif cell.kind not in _TEXT | _PACKAGES | _OF_SLUICE:
             self.faults.append(self._unsupported(cell))
 
     def _add_python(self, cell: Cell) -> None:

@@ -96,8 +96,8 @@ class SqlScript:
             cursor = Cursor(self.file, text, line, tuple(tokens(text)))
         except UnclosedTextError as error:
             raise self._unclosed(text, line, error.start, error.kind) from None
-        word = next((token.text.upper() for token in tokens(text) if not token.is_symbol("(")), "")
-        if word in _LOOKING and not any(token.is_word("INSERT") for token in tokens(text)):
+        word = _first_word(text)
+        if only_shows(text):
             add_note(UserError("STATEMENT_PASSED_OVER", location=cursor.location, statement=f"{word} …"))
             return
         cursor.check_parameters()
@@ -151,6 +151,19 @@ class SqlScript:
     def _unclosed(self, text: str, line: int, start: int, kind: str) -> UserError:
         location = SourceLocation(file=self.file, line=line + text.count("\n", 0, start))
         return UserError("PARSE_SYNTAX_ERROR", location=location, near=f"a {kind}", expected="its end")
+
+
+def only_shows(text: str) -> bool:
+    """Whether a statement only shows rows, such as SELECT, and declares nothing.
+
+    Raises:
+        UnclosedTextError: a text or a comment has no end.
+    """
+    return _first_word(text) in _LOOKING and not any(token.is_word("INSERT") for token in tokens(text))
+
+
+def _first_word(text: str) -> str:
+    return next((token.text.upper() for token in tokens(text) if not token.is_symbol("(")), "")
 
 
 def creates_function(cursor: Cursor) -> bool:

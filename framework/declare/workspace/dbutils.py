@@ -26,6 +26,10 @@ class NotebookExit(BaseException):
         self.value = value
         super().__init__(value)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the line that a notebook cell prints instead of a traceback; called by IPython."""
+        return [f"Notebook exited: {self.value}"]
+
 
 class SecretMetadata(NamedTuple):
     """A secret of a scope."""

@@ -6,6 +6,7 @@ The readers' methods ask here before they read. Outside of a sandbox nothing cha
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,12 +60,9 @@ def written_path(path: Any) -> Any:
 
 def delta_table_patches() -> list[Patch]:
     """Return the patches by which the tables of Delta's own API are those of a sandbox, too."""
-    from delta.tables import DeltaTable
-
-    return [
-        Patch(DeltaTable, "forPath", _with_given_path),
-        Patch(DeltaTable, "isDeltaTable", _with_given_path),
-    ]
+    # By name: modules that run on Databricks, which has a Delta of its own, import this one.
+    owner = importlib.import_module("delta.tables").DeltaTable
+    return [Patch(owner, name, _with_given_path) for name in ("forPath", "isDeltaTable")]
 
 
 def _with_given_path(original: Any) -> Any:

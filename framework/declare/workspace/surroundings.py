@@ -70,6 +70,7 @@ class Surroundings:
 _around: ContextVar[Surroundings | None] = ContextVar("sluice_surroundings", default=None)
 _arguments: ContextVar[dict[str, str]] = ContextVar("sluice_notebook_arguments", default={})  # noqa: B039 - never changed
 _updating: ContextVar[bool] = ContextVar("sluice_updating", default=False)
+_of_notebook: list[Callable[[], Surroundings]] = []
 _of_engine: ContextVar[bool] = ContextVar("sluice_reads_of_engine", default=False)
 _folder: ContextVar[str | None] = ContextVar("sluice_folder", default=None)
 
@@ -159,10 +160,15 @@ def surroundings() -> Surroundings:
     Raises:
         UserError: DBUTILS_OUTSIDE_OF_PIPELINE.
     """
-    found = _around.get()
+    found = _around.get() or (_of_notebook[-1]() if _of_notebook else None)
     if found is None:
         raise UserError("DBUTILS_OUTSIDE_OF_PIPELINE", location=caller_location())
     return found
+
+
+def use_in_cells(make: Callable[[], Surroundings]) -> None:
+    """Let code outside of pipelines, such as the cells of a notebook, use these surroundings from now on."""
+    _of_notebook[:] = [make]
 
 
 def arguments() -> dict[str, str]:

@@ -1,11 +1,14 @@
-"""Replaces all rows of a table with a change data feed, so that streams of the feed can continue.
+"""Replaces rows, columns and definition of a table as `createOrReplace`, in a transaction that checks what it replaces.
 
-`createOrReplace` gives the table a new id, and a stream that has read the table under its old id fails.
+`createOrReplace` gives the table a new id, and a stream that has read the table under its old id fails. Here a table
+with a change data feed keeps its id, so that streams of the feed can continue.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from framework.engine.delta.table_overwrite import ALL_PARTITIONS, clustering
 from framework.engine.delta.table_replacement import TableDefinition
@@ -14,11 +17,12 @@ from framework.engine.jvm.java import java_class, scala_map
 from framework.engine.sessions.execution import active_session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from framework.foundation.table_address import TableAddress
+
+Check = Callable[[str], None]
+"""A check of a table's columns, as JSON, in the transaction that replaces them: it raises if they must stay."""
 
 _FEED = "delta.enablechangedatafeed"
 
@@ -28,20 +32,24 @@ def has_feed(properties: Mapping[str, str]) -> bool:
     return any(name.lower() == _FEED and value.lower() == "true" for name, value in properties.items())
 
 
-def replace_fed_rows(table: TableAddress, rows: DataFrame, definition: TableDefinition, *, user_metadata: str) -> bool:
-    """Replace rows, columns and definition of a table in one commit, as `createOrReplace`, but keep the table id.
+def replace_table(
+    table: TableAddress, rows: DataFrame, definition: TableDefinition, *, check: Check, user_metadata: str
+) -> bool:
+    """Replace rows, columns and definition of a table in one commit, as `createOrReplace`.
 
-    Clustering columns are kept if the new rows have them.
+    A table that has a change data feed, before and after, keeps its id, and its clustering columns if the new rows
+    have them.
 
     Args:
         table: the table, which exists.
         rows: the new rows.
         definition: the new definition.
+        check: called with the columns that are replaced; if it raises, nothing is written.
         user_metadata: recorded in the commit.
 
     Returns:
-        Whether the rows are replaced. If not, nothing was written: the table has no change data feed so far, or an
-        untested version of Delta.
+        Whether the rows are replaced. If not, nothing was written: the table is clustered and has no change data feed,
+        or an untested version of Delta.
 
     Raises:
         pyspark.errors.PySparkException: an error of the query, or one of Delta's conflicts.
@@ -52,12 +60,14 @@ def replace_fed_rows(table: TableAddress, rows: DataFrame, definition: TableDefi
         version = TableVersion(rows.sparkSession, table)
         stored = version.snapshot.metadata()
         properties = stored.configuration()
-        if not has_feed({str(key): str(properties.apply(key)) for key in each(properties.keys())}):
+        had_feed = has_feed({str(key): str(properties.apply(key)) for key in each(properties.keys())})
+        is_fed = had_feed and has_feed(definition.properties)
+        if not is_fed and any(clustering(version)):
             return False
+        check(str(stored.schemaString()))
         columns = str(rows._jdf.schema().asNullable().json())
-        commit_replacement(
-            version, rows, definition, table_id=version.table_id, columns=columns, user_metadata=user_metadata
-        )
+        table_id = version.table_id if is_fed else str(uuid4())
+        commit_replacement(version, rows, definition, table_id=table_id, columns=columns, user_metadata=user_metadata)
     return True
 
 
@@ -94,7 +104,7 @@ def commit_replacement(
         columns,
         partitions,
         scala_map(definition.properties),
-        stored.createdTime(),
+        stored.createdTime() if table_id == version.table_id else some(version.now()),
     )
     transaction.updateMetadataForNewTableInReplace(metadata)
     kept = version.sequence(*clustering(version))

@@ -73,6 +73,7 @@ SPARK_PARTS = (
         "parsePlan(String)",
         "parseMultipartIdentifier(String)",
     ),
+    _part("plans.named_tables", f"{_LOGICAL}.LogicalPlan", "treeString()"),
     _part("plans.sql_relations", f"{_CATALYST}.analysis.UnresolvedRelation", "multipartIdentifier()", "options()"),
     _part("plans.sql_relations", f"{_LOGICAL}.UnresolvedWith", "cteRelations()", "allowRecursion()", "copy(…)"),
     _part(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -11,11 +11,18 @@ from pyspark.sql import DataFrame, SparkSession
 from framework.engine.jvm.java import java_class, keep_classes_of_pyspark, scala_map, scala_object, scala_seq
 from framework.engine.sessions.execution import active_session
 
+S = TypeVar("S", bound=SparkSession)
+
 
 def cloned(spark: SparkSession) -> SparkSession:
     """Return a session with the same settings and functions; changes to it do not affect the original."""
+    return cloned_as(SparkSession, spark)
+
+
+def cloned_as(kind: type[S], spark: SparkSession) -> S:
+    """Return a session of a subclass of PySpark's, with the same settings and functions as another session."""
     keep_classes_of_pyspark()
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    return kind(spark.sparkContext, spark._jsparkSession.cloneSession())
 
 
 def set_setting(spark: SparkSession, key: str, value: str) -> None:

@@ -41,7 +41,7 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the name. `sluice events` without --dataset prints all events.",
     ),
     "EVENT_NOT_FOUND": Condition(
-        "The event log has no event with the id {event}.",
+        "The event log has no event with the id {event!r}.{log}",
         "Take the id of an event of `sluice events -o json`. Events of old updates are deleted.",
     ),
     "QUERY_INVALID": Condition(

@@ -13,6 +13,10 @@ _UDF = Condition(
 )
 
 CONDITIONS: dict[str, Condition] = {
+    "MAGIC_INVALID": Condition("The arguments of the magic are invalid: {problem}.", "Write {usage}."),
+    "CELL_NOT_FOUND": Condition(
+        "No cell of the notebook's pipeline has the name {cell}; the names are: {names}.", "Correct the name."
+    ),
     "INVALID_NAME": Condition(
         "{name!r} is not a valid dataset name.", "Use `table`, `schema.table` or `catalog.schema.table`."
     ),
@@ -22,8 +26,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "GRAPH_ELEMENT_DEFINED_OUTSIDE_OF_DECLARATIVE_PIPELINE": Condition(
         "A dataset or flow is declared outside of a pipeline.",
-        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`. In a notebook, pass a function that "
-        "contains the declarations.",
+        "Run the module with `sluice run`, or pass it to `Pipeline(modules=[…])`. In a notebook, begin the "
+        "cell with `%%sluice` after `%load_ext framework`, or pass a function that contains the declarations.",
     ),
     "INVALID_ARGUMENT.TYPE": Condition(_CALL + " has type {actual}.", "Pass {expected}."),
     "INVALID_ARGUMENT.VALUE": Condition(_CALL + " has the invalid value {value!r}.", "Pass {expected}."),

@@ -19,7 +19,15 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "UPDATE_IDENTITY_INVALID": Condition(
         "The {what} {value!r} of the update is invalid. {expected}",
-        "Correct it, or leave it out: the update then makes its own.",
+        "Correct it, or leave it out: it is then {default}.",
+    ),
+    "UPDATE_NOT_FOUND": Condition(
+        "No update of this storage has the id {update!r}, or an id that begins with it.",
+        "Give the id of an update, or at least its first {fewest} characters: `sluice events -o json` has the ids. An "
+        "update that has not started yet needs its whole id.",
+    ),
+    "UPDATE_AMBIGUOUS": Condition(
+        "The ids of several updates begin with {update!r}: {ids}.", "Give more characters of the id."
     ),
     "TABLE_NOT_OWNED": Condition(
         "The table of {dataset} at {path} belongs to {owner}.",

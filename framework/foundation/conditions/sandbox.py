@@ -26,6 +26,10 @@ CONDITIONS: dict[str, Condition] = {
         "{place} has a column {column!r}, which is not among the columns {columns}.{hint}",
         "Correct the name, or give the rows a schema that has the column.",
     ),
+    "TEST_ROW_COLUMN_TWICE": Condition(
+        "The rows name the column {column} twice, as {first!r} and as {second!r}.",
+        "Write one of the names in all rows.",
+    ),
     "TEST_ROW_VALUE": Condition(
         "{place}, column {column}: {value} is no {type}: {cause}", "Write a value of the type {type}."
     ),

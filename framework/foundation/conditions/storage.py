@@ -7,7 +7,8 @@ from framework.foundation.conditions.entry import Condition
 CONDITIONS: dict[str, Condition] = {
     "STORAGE_NOT_WRITABLE": Condition(
         "{path} cannot be written: {problem}.",
-        "Grant the current user write permission, or set `storage` in the spec to a writable location.",
+        "Grant the current user write permission, move a file away that is in the place of a folder, or set `storage` "
+        "in the spec to a writable location.",
     ),
     "STORAGE_NOT_READABLE": Condition(
         "{path} cannot be read: {problem}.",

@@ -26,9 +26,17 @@ CONDITIONS: dict[str, Condition] = {
     "TEST_FILE_MODEL_AMBIGUOUS": Condition(
         "{model} declares several datasets: {datasets}.", "Name one of them as `callable`, or as `model`."
     ),
+    "DATABRICKS_TEST_SESSION": Condition(
+        "`TestPipeline.run` got a session that is not that of the fixture `test_spark`.",
+        "Name `test_spark` as an argument of the test, and pass it on.",
+    ),
+    "DATABRICKS_TEST_TABLE_CREATED": Condition(
+        "The run selects {table}, which the test has created itself.",
+        "Leave it out of the set, and the other tables read the rows of the test. Or do not create it.",
+    ),
     "PYTEST_NOT_INSTALLED": Condition(
         "`sluice test` runs the tests with {package}, which is not installed in this environment.",
-        "Install it: pip install 'sluice-spark[test]'",
+        "Install it with `pip install 'sluice-spark[test]'`.",
     ),
     "TESTS_NOT_FOUND": Condition(
         "`pytest{selection}` found no test.",

@@ -379,7 +379,7 @@ class _Expansion:
             F.from_json(payload, copy.schema, payload_options(copy.read_columns)).alias("row"),
         )
         if state.newest_complete:
-            # This includes changes that an earlier release staged without a key.
+            # This includes staged changes without a value of the key.
             has_key = reduce(and_, (F.col("row")[key].isNotNull() for key in copy.keys))
             is_later = F.expr(f"`{order[0]}` >= {state.newest_complete}")
             rows = rows.where(is_later | (F.col(operation) == "TRUNCATE") | has_key)

@@ -1,8 +1,12 @@
-"""Preflight of ingestions: finds what is missing in their databases before any update reads or writes there."""
+"""Preflight of ingestions: finds what is missing in their databases before any update reads or writes there.
+
+It also finds passwords in `connections.yml` that others can read, or that Git would commit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +19,7 @@ from framework.ingest.tables.copied_columns import refuse_cased
 from framework.ingest.tables.expansion import connections_folder
 from framework.ingest.tables.objects import declared_tables
 from framework.sources.databases.dialects import dialect_of
+from framework.sources.databases.exposure import check_exposure
 from framework.sources.databases.findings import PreflightFinding, Severity
 
 if TYPE_CHECKING:
@@ -30,7 +35,22 @@ def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple
         ingestions: the declared ingestions.
         folder: the folder of the spec, with `connections.yml`.
     """
-    return tuple(_check(spec, folder) for spec in ingestions)
+    results, checked = [], set()
+    for spec in ingestions:
+        found, connections = _check(spec, folder), connections_folder(spec, folder)
+        if connections not in checked:  # several ingestions may share a file
+            found = replace(found, findings=(*found.findings, *_exposures(connections)))
+        checked.add(connections)
+        results.append(found)
+    return tuple(results)
+
+
+def _exposures(folder: Path) -> tuple[PreflightFinding, ...]:
+    """Return the warnings about a folder's `connections.yml`; none if it is invalid, which fails the connection."""
+    try:
+        return check_exposure(folder)
+    except UserError:
+        return ()
 
 
 def _check(spec: IngestionSpec, folder: Path) -> Preflight:

@@ -50,6 +50,7 @@ from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
+from framework.run.update.control.lock_holder import check_lock_format
 
 _LAST_EVENTS = 20_000
 _MOST_NUMBERS = 5
@@ -75,7 +76,7 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     examiner = _Examiner.of(graph, store, clock)
     found = [finding for flow in chosen if (finding := examiner.examine(flow)) is not None]
     if not flows:
-        found += [of_update_fault(error, store.storage) for error in _open_prunes(graph, store)]
+        found += [of_update_fault(error, store.storage) for error in _pipeline_faults(graph, store)]
     full = None if flows else disk_fault(store.storage) or examiner.storage_fault
     if full is not None:
         found.insert(0, of_update_fault(full, store.storage))
@@ -95,8 +96,12 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
     return Examination(flows=len(chosen), findings=tuple(found), quarantined=quarantined)
 
 
-def _open_prunes(graph: DataflowGraph, store: TableStore) -> Iterator[OperationError]:
-    """Yield an error for each table whose deletion was interrupted."""
+def _pipeline_faults(graph: DataflowGraph, store: TableStore) -> Iterator[OperationError]:
+    """Yield an error for a lock that no update can take, and for each table whose deletion was interrupted."""
+    try:
+        check_lock_format(store.storage)
+    except OperationError as error:
+        yield error
     for table in LeftTables(graph=graph, store=store).begun():
         place = table.path or "a place that is no longer known"
         yield OperationError("PRUNE_UNFINISHED", dataset=table.name, path=place)

@@ -21,6 +21,7 @@ from framework.run.flows.state.sink_types import sink_place
 from framework.run.flows.streaming_query import Progress
 from framework.run.flows.streams.batch_flow import run_batch_flow
 from framework.run.flows.streams.streaming_flow import run_streaming_flow
+from framework.run.tables.column_changes import check_fits
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.tombstones import forget_old_deletes, may_forget, threshold_seconds
 from framework.sources.starts import parse_starts
@@ -74,6 +75,8 @@ class FlowRunner:
         failpoint("sources.after_known")
         if awaited and not self.context.state.starts.can_start(flow, awaited):
             return FlowOutcome(written=0)
+        if step.rebuild is None and dataset.is_table and not flow.spec.from_snapshots:  # a snapshot brings its columns
+            check_fits(self.context.store.storage, run.path, dataset)
         self._name_restart(step, run)
         try:
             outcome = _run(run)

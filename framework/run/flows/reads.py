@@ -30,6 +30,7 @@ from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.graph.queries.calls import call_query
 from framework.graph.queries.settings import SessionSettings
 from framework.graph.reading.interception import not_reading, reading, starting
+from framework.graph.reading.schemas import reads_changes, with_change_feed
 from framework.graph.target_tables.dropped_columns import with_dropped
 from framework.graph.target_tables.tables import KnownTables, missing_table
 from framework.run.flows.expectations import guarded, marked, passing
@@ -37,6 +38,7 @@ from framework.run.flows.repeated_rows import REPEATED, row_ones, unique_ones, w
 from framework.run.quarantine.faults import checked_rows, faults_of
 from framework.run.quarantine.table import FILE, OWN_COLUMNS
 from framework.run.tables.table_store import TableStore
+from framework.schema.data_types import known_part
 from framework.sources.cloud_files.columns.schemas import SchemaStore
 from framework.sources.delta.first_read import FirstRead
 from framework.sources.delta.source import KIND as DELTA
@@ -106,7 +108,7 @@ class TableQueries:
         """
         target = self.graph.dataset(flow.target)
         is_view = target is not None and target.kind is DatasetKind.MATERIALIZED_VIEW
-        reads = _Reads(queries=self, starts=starts or {}, first=first, now=is_view)
+        reads = _Reads(queries=self, starts=starts or {}, first=first, now=is_view, as_planned=True)
         # Spark builds expressions, such as casts, with the settings of the thread's session.
         session = active_session(self.spark)
         with (
@@ -230,6 +232,7 @@ class _Reads:
         first: the first read of Delta tables; None if nothing is streamed.
         now: whether the query runs immediately and once. A stream's batch join reads a table again in each batch.
             A view's query then has no stream: a query that groups the view reads the rows of its tables (ADR 74).
+        as_planned: whether tables have the columns for which the graph was planned, without those that others add.
     """
 
     queries: TableQueries
@@ -237,6 +240,7 @@ class _Reads:
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
     first: FirstRead | None = None
     now: bool = False
+    as_planned: bool = False
     expectations: dict[QualifiedName, tuple[ExpectationSpec, ...]] = field(default_factory=dict)
     view_reads: Counter[QualifiedName] = field(default_factory=Counter)
 
@@ -325,7 +329,22 @@ class _Reads:
         if frame is None:
             reader = spark.readStream if streaming else spark.read
             frame = reader.format("delta").options(**options).load(store.path(dataset.spec))
-        return frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+        frame = frame.drop(HIDDEN_COLUMN) if HIDDEN_COLUMN in frame.columns else frame
+        return _with_known_columns(frame, dataset, options) if self.as_planned else frame
+
+
+def _with_known_columns(frame: DataFrame, dataset: GraphDataset, options: Mapping[str, str]) -> DataFrame:
+    """Return a table's rows without the columns and fields that only its table has, because somebody else added them.
+
+    A type that somebody widened is cast back, which fails for a value that does not fit.
+    """
+    if dataset.schema is None:
+        return frame
+    known = StructType.fromJson(json.loads(dataset.schema))
+    known = with_change_feed(known) if reads_changes(options) else known
+    part = known_part(frame.schema, known)
+    assert isinstance(part, StructType)
+    return frame if part == frame.schema else frame.to(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
@@ -15,10 +16,11 @@ from framework.cdc.delta.appended_difference import append_difference
 from framework.cdc.model.columns import quote
 from framework.checkpoints.rebuilds import RebuildStore
 from framework.engine.delta.computed_replacement import replace_and_compute
-from framework.engine.delta.fed_replacement import has_feed, replace_fed_rows
+from framework.engine.delta.fed_replacement import replace_table
 from framework.engine.delta.table_replacement import TableDefinition, replace_rows
 from framework.engine.plans.relations import moved
 from framework.foundation.computed_columns import DEFAULT, as_read, is_generated, is_identity
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.graph.graph import DataflowGraph, GraphDataset
 from framework.graph.resolving.streamed_views import is_streamed
@@ -28,9 +30,10 @@ from framework.run.flows.flow_run import FlowSessions
 from framework.run.flows.metrics import CommittedRows, FlowOutcome, Observed, observing
 from framework.run.flows.reads import TableQueries
 from framework.run.flows.state.state_reader import StateReader
-from framework.run.tables.column_changes import check_stored
+from framework.run.tables.column_changes import check_replaced, feature_properties, features_of
 from framework.run.tables.stored_columns import spelled_as_in
 from framework.run.tables.table_store import TableStore
+from framework.schema.change import SchemaChange
 from framework.sources.delta.log import latest_version
 
 USER_METADATA = "userMetadata"
@@ -68,35 +71,46 @@ class ViewRefresher:
         query = self.queries.flow_query(flow.spec, settings)
         session = self.sessions.of(flow.spec.name, settings)
         path = self.store.path(dataset.spec)
-        check_stored(self.store.storage, path, dataset, step.change)
         commits = CommittedRows(self.store.storage, path, after=latest_version(self.store.storage, path))
         with observing(session) if any(query.expectations.values()) else _no_metrics() as observed:
             rows = moved(query.frame, session)
             if dataset.spec.schema is not None:  # Delta itself computes generated columns
                 rows = _as_declared(rows, StructType.fromJson(json.loads(dataset.table_schema or "")))
-            self._replace(dataset, rows, computed_from)
+            try:
+                self._replace(dataset, rows, computed_from, step.change)
+            except OperationError as error:
+                if error.condition == "TABLE_CHANGED_SINCE_PLAN":
+                    # The next update computes the view, although its inputs and its code may be as they were. A crash
+                    # before this forgets a full refresh that was requested, as a crash before the step does.
+                    self.store.record_unknown(dataset)
+                raise
         failpoint("views.after_commit")
         # A crash here is safe: rows and fingerprint are one commit. Without its record the view is computed once more
         # and then recorded.
         self.store.write_record(dataset)
         return FlowOutcome(written=commits.take(), quality=counted(observed, query.expectations))
 
-    def _replace(self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None) -> None:
+    def _replace(
+        self, dataset: GraphDataset, frame: DataFrame, computed_from: str | None, planned: SchemaChange | None
+    ) -> None:
         spec = dataset.spec
         address = self.store.address(spec)
         self.store.check_owner(dataset.spec, address)
         self._give_up_rebuild(dataset)
         mark = json.dumps({"sluice": {"computed_from": computed_from, "update": self.update_id}})
+        columns = StructType.fromJson(json.loads(dataset.table_schema or ""))
         properties = self.store.properties(dataset)
         partitions = spelled_as_in(dataset.table_schema, spec.partition_columns)
         definition = TableDefinition(properties=properties, comment=spec.comment, partition_columns=partitions)
-        columns = StructType.fromJson(json.loads(dataset.table_schema or ""))
         if any(map(_is_written_by_delta, columns.fields)):
             if not self.store.exists(address):
                 # A crash after this is safe: the table has no rows, and no fingerprint of a query that computed them.
                 self.store.create(dataset)
                 failpoint("views.after_create")
-            replace_and_compute(address, frame, _nullable(columns), definition, user_metadata=mark)
+                planned = None
+            written, wanted = _nullable(columns), _with_features(definition, columns)
+            check = partial(check_replaced, dataset, planned, written=written.json())
+            replace_and_compute(address, frame, written, wanted, check=check, user_metadata=mark)
             self.store.cluster(dataset, address)  # a crash before is as below
             return
         exists = self.store.exists(address)
@@ -105,11 +119,17 @@ class ViewRefresher:
             return
         if exists and not spec.cluster_by and replace_rows(address, frame, definition, user_metadata=mark):
             return
-        if exists and has_feed(properties) and replace_fed_rows(address, frame, definition, user_metadata=mark):
+        definition = _with_features(definition, frame.schema)
+        check = partial(check_replaced, dataset, planned, written=frame.schema.json())
+        if exists and replace_table(address, frame, definition, check=check, user_metadata=mark):
             self.store.cluster(dataset, address)  # a crash before is as below
             return
+        if exists:  # a clustered table, or an untested version of Delta
+            # Delta's command begins its transaction after this check. A column that somebody adds in between is dropped
+            # with the rows, as it is by a refresh whose plan says so; changes after that are a conflict.
+            check(self.store.schema(address) or "")
         writer = frame.writeTo(address.sql).using("delta").option(USER_METADATA, mark)
-        for key, value in properties.items():
+        for key, value in definition.properties.items():
             writer = writer.tableProperty(key, value)
         if spec.comment:
             writer = writer.tableProperty("comment", spec.comment)
@@ -133,6 +153,11 @@ class ViewRefresher:
         dataset = self.graph.dataset(step.dataset)
         assert dataset is not None
         return dataset
+
+
+def _with_features(definition: TableDefinition, columns: StructType) -> TableDefinition:
+    """Return a definition that also enables the table features for the types of new columns."""
+    return replace(definition, properties={**definition.properties, **feature_properties(features_of(columns))})
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from delta import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from framework.cdc.model.columns import quote
 from framework.cdc.model.reserved_names import HIDDEN_COLUMN
@@ -16,7 +17,8 @@ from framework.engine.sessions.session import run_statement
 from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.schema.change import ColumnChange, SchemaChange, schema_change
-from framework.schema.lattice import WIDENING_PROPERTY
+from framework.schema.data_types import merge_schemas
+from framework.schema.lattice import GROWN_TABLE, WIDENING_PROPERTY
 from framework.sources.delta.log import LogTip, read_tip
 
 if TYPE_CHECKING:
@@ -44,15 +46,25 @@ def support_types(spark: SparkSession, address: TableAddress, wanted: StructType
         address: the table, which exists.
         wanted: the columns.
     """
-    needed = {_FEATURES[kind] for kind in _kinds(wanted) if kind in _FEATURES}
+    needed = features_of(wanted)
     if not needed:
         return
     detail = DeltaTable.forPath(spark, str(address.path)).detail().first()
     assert detail is not None
     missing = sorted(needed - set(detail["tableFeatures"] or ()))
     if missing:
-        pairs = ", ".join(f"'delta.feature.{feature}' = 'supported'" for feature in missing)
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in feature_properties(missing).items())
         run_statement(spark, f"ALTER TABLE {address.sql} SET TBLPROPERTIES ({pairs})")
+
+
+def features_of(columns: StructType) -> set[str]:
+    """Return the Delta table features for the types of columns, which Delta does not enable on an existing table."""
+    return {_FEATURES[kind] for kind in _kinds(columns) if kind in _FEATURES}
+
+
+def feature_properties(features: Iterable[str]) -> dict[str, str]:
+    """Return the properties that enable Delta table features."""
+    return {f"delta.feature.{feature}": "supported" for feature in features}
 
 
 def _kinds(data_type: DataType) -> Iterator[str]:
@@ -100,12 +112,44 @@ def check_stored(storage: Storage, path: str, dataset: GraphDataset, planned: Sc
     Raises:
         OperationError: TABLE_CHANGED_SINCE_PLAN.
     """
-    if planned is None:
-        return
+    tip = None if planned is None else read_tip(storage, path)
+    if tip is not None and tip.schema and dataset.table_schema:
+        check_replaced(dataset, planned, tip.schema, dataset.table_schema)
+
+
+def check_replaced(dataset: GraphDataset, planned: SchemaChange | None, stored: str, written: str) -> None:
+    """Check that the columns that replace those of a table change them as planned.
+
+    Args:
+        dataset: the dataset of the table.
+        planned: the change in the plan; None if the columns were unknown.
+        stored: the columns of the table, as JSON.
+        written: the columns that replace them, as JSON.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
+    if planned is not None:
+        _check_planned(dataset, schema_change(json.loads(stored), json.loads(written)), planned)
+
+
+def check_fits(storage: Storage, path: str, dataset: GraphDataset) -> None:
+    """Check that a table has the columns of its flow, before the flow writes; unknown columns pass.
+
+    The step that sets the table up has made all planned changes before. Delta's sink would add what is missing since.
+
+    Raises:
+        OperationError: TABLE_CHANGED_SINCE_PLAN.
+    """
     tip = read_tip(storage, path)
     change = change_of(dataset, None if tip is None else tip.schema)
     if change is not None:
-        _check_planned(dataset, change, planned)
+        _check_planned(dataset, _needed(dataset, change), SchemaChange())
+
+
+def _needed(dataset: GraphDataset, change: SchemaChange) -> SchemaChange:
+    """Return the part of a change that the flows of a streaming table need, including what no step changes."""
+    return replace(change.gained(widens=dataset.widens), retyped=change.conflicts(widens=dataset.widens))
 
 
 def _check_planned(dataset: GraphDataset, change: SchemaChange, planned: SchemaChange) -> None:
@@ -144,14 +188,26 @@ def change_columns(
         return
     gained = change.gained(widens=dataset.widens)
     if planned is not None:
-        _check_planned(dataset, gained, planned)
+        # Conflicts, which no step resolves, are refused by the plan: one that is found here is newer. A table that is
+        # altered after this check is altered at worst in part; the next plan has the rest, or refuses the table.
+        _check_planned(dataset, _needed(dataset, change), planned)
     wanted = StructType.fromJson(json.loads(dataset.table_schema or ""))
     # Widen first: Delta adds no columns while others have different types.
     _widen(spark, dataset, address, gained, wanted, metadata=metadata)
     if gained.added:
         support_types(spark, address, wanted)
-        empty = spark.createDataFrame([], wanted)
+        empty = spark.createDataFrame([], _with_types_of(_columns(spark, address), wanted))
         empty.write.format("delta").mode("append").option("mergeSchema", "true").save(str(address.path))
+
+
+def _with_types_of(stored: StructType, wanted: StructType) -> StructType:
+    """Return the wanted columns with the stored types, which may be wider; `wanted` itself if a type conflicts."""
+    merged = merge_schemas(stored, wanted, GROWN_TABLE)
+    if merged is None:
+        return wanted
+    types = {field.name.lower(): field.dataType for field in merged.fields}
+    fields = ((each, types[each.name.lower()]) for each in wanted.fields)
+    return StructType([StructField(f.name, kind, nullable=f.nullable, metadata=f.metadata) for f, kind in fields])
 
 
 def widen_columns(

@@ -9,7 +9,6 @@ from framework.declare.inputs import SourceRead
 from framework.declare.registry import Registry
 from framework.engine.plans.relations import named
 from framework.foundation.locations import caller_location
-from framework.foundation.names import split_parts
 from framework.graph.reading.interception import not_reading
 from framework.graph.target_tables.tables import ExternalTable
 
@@ -38,7 +37,8 @@ def given_table(
         return None
     kind, path = _DELTA, ""
     if "/" in name:
-        kind, path = split_parts(name)
+        kind, _, quoted = name.partition(".")
+        path = quoted.strip("`").replace("``", "`")
         staged = registry.inputs.staged(
             spark,
             SourceRead(

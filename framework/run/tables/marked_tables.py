@@ -102,7 +102,7 @@ def _older_companion(storage: Storage, mark: TableMark, dataset: QualifiedName) 
 
 
 def _commit_of(mark: TableMark, place: int) -> str | None:
-    """Return one of a mark's commits; None if it is unknown, as in marks of earlier releases."""
+    """Return one of a mark's commits; None if it is unknown."""
     return mark.commits[place] if place < len(mark.commits) else None
 
 

@@ -11,9 +11,9 @@ from framework.schema.change import schema_change
 
 
 def has_columns(stored: str, recorded: str) -> bool:
-    """Whether a table has all recorded columns; RESTORE can remove columns and undo wider types."""
+    """Whether a table has all recorded columns, or wider ones; RESTORE can remove columns and undo wider types."""
     change = schema_change(json.loads(stored), json.loads(recorded))
-    return not (change.added or change.widened or change.retyped)
+    return not (change.added or change.widened or change.conflicts(widens=True))
 
 
 def with_definitions(schema: str, logged: str | None) -> str:

@@ -31,7 +31,6 @@ from framework.plan.steps import (
 )
 from framework.run.flows.stop_signal import StopSignal
 from framework.run.tables.catalog_entries import is_configured, renew_entry
-from framework.run.tables.column_changes import check_stored
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
@@ -131,7 +130,7 @@ class Executor:
 
     def _publish(self, step: PublishRebuild) -> FlowResult | None:
         """Publish a rebuild; return None on success, else a failed result with the error."""
-        fault = fault_of(lambda: self._publish_planned(step), step.dataset, None)
+        fault = fault_of(lambda: self.rebuilds.publish(step), step.dataset, None)
         if fault is None:
             return None
         return FlowResult(
@@ -141,11 +140,6 @@ class Executor:
             reason="its rebuild was not published",
             error=fault,
         )
-
-    def _publish_planned(self, step: PublishRebuild) -> None:
-        dataset = self._dataset(step.dataset)
-        check_stored(self.store.storage, self.store.path(dataset.spec), dataset, step.change)
-        self.rebuilds.publish(step)
 
     def _claim_tables(self, plan: Plan, failed: dict[QualifiedName, SluiceError]) -> None:
         """Claim the tables outside the storage, including those that this update does not write; add errors."""

@@ -89,6 +89,14 @@ class Lease:
         """
         return self._present()[1]
 
+    def check_format(self) -> None:
+        """Check that this release can read the lease, without writing anything.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN.
+        """
+        self._read()
+
     def release(self) -> bool:
         """Release the lease; return False if it was lost, or if that is unknown."""
         self._stopping.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.expectations.examined import Examined
 from framework.sandbox.expectations.tables import TypedRows, keys_of, table_rows
 from framework.sandbox.given_source import Batch, GivenSource
+from framework.sandbox.values.typed_values import as_mapping
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -53,12 +54,12 @@ def check_any_order(
     __tracebackhide__ = True
     name = sandbox.dataset(dataset)
     given = _given(sandbox, source)
-    items = list(_items(given.batches))
+    items = list(items_of(given.batches))
     if len(items) < 2:
         raise UserError("TEST_SOURCE_TOO_SMALL", source=source, count=counted(len(items), "row"))
     first: _Order = (tuple(range(len(items))),)
     expected = _table_after(sandbox, name, given, items, first)
-    for number, order in enumerate(_orders(len(items), permutations, seed), start=1):
+    for number, order in enumerate(drawn_orders(len(items), permutations, seed), start=1):
         where = f"order {number} of {permutations}, seed={seed}"
         try:
             found = _table_after(sandbox, name, given, items, order)
@@ -84,13 +85,20 @@ def _given(sandbox: Examined, source: str) -> GivenSource:
     return found[0]
 
 
-def _items(batches: Sequence[Batch]) -> Iterator[_Item]:
-    """Yield the rows of batches; a file with given content stays whole."""
+def items_of(batches: Sequence[Batch]) -> Iterator[_Item]:
+    """Yield the rows of batches; a file with given content stays whole.
+
+    Rows by position without columns have those of the batches before them.
+    """
+    known: StructType | None = None
     for batch in batches:
+        known = batch.schema or known
         if batch.content is not None or batch.file is not None:
             yield _Item(value=batch, schema=None)
         elif isinstance(batch.value, list | tuple):
-            yield from (_Item(value=row, schema=batch.schema) for row in batch.value)
+            for row in batch.value:
+                is_named = isinstance(as_mapping(row), Mapping)
+                yield _Item(value=row, schema=batch.schema if is_named else known)
         else:
             rows = batch.rows()
             for row in rows.values:
@@ -98,7 +106,7 @@ def _items(batches: Sequence[Batch]) -> Iterator[_Item]:
                 yield _Item(value=value, schema=batch.schema or rows.known)
 
 
-def _orders(count: int, permutations: int, seed: int) -> Iterator[_Order]:
+def drawn_orders(count: int, permutations: int, seed: int) -> Iterator[_Order]:
     """Yield different orders in two or three batches; fewer if there are not so many."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     seen = set[_Order]()
@@ -124,6 +132,8 @@ def _table_after(
     """Return the table of a twin of the sandbox after an update for each batch."""
     twin = sandbox.twin()
     try:
+        if sandbox.clock.millis is not None:
+            twin.clock.at(sandbox.clock.now())
         for source in sandbox.inputs.sources:
             if source is not permuted:
                 _give(twin, source.written, None if source.real else source.batches)

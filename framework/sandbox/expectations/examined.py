@@ -13,8 +13,10 @@ from framework.foundation.names import QualifiedName
 from framework.foundation.time_zones import zone_of
 from framework.plan.steps import Plan
 from framework.run.update.results import FlowResult, UpdateResult
+from framework.sandbox.differences.difference_text import DifferenceFormat
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline
+from framework.sandbox.sandbox_clock import SandboxClock
 
 
 class Examined(Protocol):
@@ -22,7 +24,9 @@ class Examined(Protocol):
 
     pipeline: IsolatedPipeline
     inputs: Inputs
+    clock: SandboxClock
     last: UpdateResult | None
+    differences: DifferenceFormat
 
     def dataset(self, name: str) -> QualifiedName:
         """Return the full name of a dataset."""

@@ -20,12 +20,10 @@ class Expectations:
 
     Args:
         sandbox: the sandbox.
-        format: how differences are printed; the zone is that of the session.
     """
 
-    def __init__(self, sandbox: Examined, format: DifferenceFormat | None = None) -> None:
+    def __init__(self, sandbox: Examined) -> None:
         self._sandbox = sandbox
-        self._format = format or DifferenceFormat()
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset's table, whatever their order.
@@ -139,8 +137,8 @@ class Expectations:
         batches, each order in a new storage with the other inputs as given. Each must end in the table that all rows in
         one batch have. A file with given content stays whole.
 
-        An order costs an update for each batch, of this dataset and what it needs: 20 orders are about 46 updates,
-        some 30 to 60 seconds for an AUTO CDC target. Two rows have two orders, which run once.
+        An order costs an update for each batch, of this dataset and what it needs: 20 orders are about 46 updates, one
+        or two minutes for an AUTO CDC target; five orders take a quarter of it. Two rows have two orders only.
 
         Args:
             dataset: the dataset.
@@ -158,4 +156,4 @@ class Expectations:
         )
 
     def _text(self) -> DifferenceFormat:
-        return replace(self._format, zone=session_zone(self._sandbox))
+        return replace(self._sandbox.differences, zone=session_zone(self._sandbox))

@@ -102,7 +102,18 @@ def compare(
     wanted = expected.typed(found.schema, session_zone(sandbox), keep_misfits=True)
     difference = compare_rows(wanted, found.rows, found.schema, keys=keys, ordered=ordered)
     if difference is not None:
-        raise AssertionError(text.text(title, difference))
+        raise AssertionError(text.text(title, difference) + _left_out(expected, found.schema))
+
+
+def _left_out(expected: Rows, schema: StructType) -> str:
+    """Return which columns the expected rows leave out, to append to a difference; empty if there are none."""
+    if expected.columns is None or not expected.values:
+        return ""
+    known = {name.lower() for name in expected.columns}
+    names = [name for name in schema.fieldNames() if name.lower() not in known]
+    if not names:
+        return ""
+    return f"\n  NULL is expected in {', '.join(names)}, which the rows leave out; only=[…] compares some columns."
 
 
 def keys_of(sandbox: Examined, dataset: QualifiedName) -> tuple[str, ...]:

@@ -87,7 +87,8 @@ def test_pages_go_back_to_the_beginning(sluice: Sluice) -> None:
     assert "[EVENT_DATASET_NOT_FOUND]" in unknown.stderr
     missing = sluice("events", "--before", "x")
     assert missing.exit_code == 2
-    assert "[EVENT_NOT_FOUND] The event log has no event with the id x." in missing.stderr
+    assert "[EVENT_NOT_FOUND] The event log has no event with the id 'x'." in missing.stderr
+    assert "with the id ''." in sluice("events", "--before", "").stderr
     assert sluice("events", "--before", "x", "--follow").exit_code == 2
 
 
@@ -99,6 +100,15 @@ def test_the_error_for_an_unknown_dataset_suggests_a_similar_one(sluice: Sluice)
         "[EVENT_DATASET_NOT_FOUND] The event log has no events of dataset ordres. Did you mean main.shop.orders?"
         in result.stderr
     )
+
+
+def test_the_errors_of_an_empty_log_say_so(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """Before the first update, no id and no dataset can be right."""
+    pipeline.storage.delete_tree(pipeline.storage.path("events"))
+    for arguments in (("--before", "x"), ("--dataset", "orders")):
+        result = sluice("events", *arguments)
+        assert (result.exit_code, "The log is empty: no update has run yet." in result.stderr) == (2, True)
+    assert json.loads(sluice("events", "-o", "json").stdout) == []
 
 
 def test_a_dataset_without_matching_events_has_an_empty_result(sluice: Sluice) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from framework.cli.call import Surroundings
 from framework.cli.main import cli
-from framework.declare.specs import IngestedGateway, IngestedTable
+from framework.declare.specs import IngestedGateway, IngestedTable, IngestionSpec
 from framework.foundation.names import QualifiedName
 from framework.ingest.declared import refreshed
 from framework.ingest.generations import begin_generations
@@ -66,6 +67,29 @@ def test_commands_write_requests(sluice: Sluice, pipeline: FakePipeline, swap: p
     assert sluice("ingest", "pause").stdout.startswith("bank is paused.")
     assert sluice("ingest", "resync", "--all", "--new-slot").stdout.startswith("All 1 tables of bank are read again")
     assert (store.request("bank").mode.value, store.request("bank").generation) == ("paused", 1)
+
+
+def test_preflight_shows_passwords_that_others_can_read(sluice: Sluice, pipeline: FakePipeline, tmp_path: Path) -> None:
+    """Each folder's file is a finding once, whatever the database answers; an invalid one is the connection's error."""
+    path = tmp_path / "connections.yml"
+    path.write_text("bank: postgresql://joe:hunter2@localhost:1/bank\n", "utf-8")
+    path.chmod(0o644)
+    options = (("connectionsFolder", str(tmp_path)),)
+    pipeline.ingestions = tuple(
+        IngestionSpec(name=name, connection="bank", objects=(), options=options) for name in ("bank", "again")
+    )
+    result = sluice("ingest", "preflight", "-o", "json")
+    found = [[each["condition"] for each in gateway["findings"]] for gateway in json.loads(result.stdout)]
+    assert (result.exit_code, found) == (
+        1, [["DATABASE_UNREACHABLE", "DATABASE_CONNECTIONS_READABLE"], ["DATABASE_UNREACHABLE"]]
+    )  # fmt: skip
+    assert f"chmod 600 '{path}'" in sluice("ingest", "preflight").stdout.replace("\n", "")
+    path.write_text("- nothing\n", "utf-8")
+    found = [
+        [each["condition"] for each in gateway["findings"]]
+        for gateway in json.loads(sluice("ingest", "preflight", "-o", "json").stdout)
+    ]
+    assert found == [["DATABASE_CONNECTIONS_INVALID"]] * 2
 
 
 def test_wrong_calls_are_named(sluice: Sluice, pipeline: FakePipeline) -> None:
@@ -141,7 +165,7 @@ def test_a_table_whose_log_has_a_gap_names_its_way_out(
     (table,) = gateway["tables"]
     way_out = "sluice ingest resync public.orders" if state == "GAP" else None
     assert (table["state"], table["error"], table["way_out"]) == (state, condition, way_out)
-    store.ask(Request(generation=1, where="id > 1"), "bank", "public.orders")  # by an earlier release
+    store.ask(Request(generation=1, where="id > 1"), "bank", "public.orders")  # of some rows only
     (gateway,) = json.loads(sluice("ingest", "status", "-o", "json").stdout)
     assert gateway["tables"][0]["state"] == state
     store.ask(Request(generation=1), "bank", "public.orders")

@@ -18,6 +18,7 @@ from framework.operations.stopping import stop_update
 from framework.record import drafts
 from framework.record.events import Origin
 from framework.record.log import EventLog
+from framework.run.update.control.identity import UpdateCause
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.run.update.lock import update_lock
 from framework.run.update.results import UpdateState
@@ -29,10 +30,11 @@ Sluice = Callable[..., Result]
 UPDATE = "7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e"
 
 
-def record(pipeline: FakePipeline, state: str) -> None:
-    """The state of the update in its event log."""
+def record(pipeline: FakePipeline, *states: str) -> None:
+    """The states of the update in its event log."""
     with EventLog(pipeline.storage, Origin.of("shop", pipeline.storage.root, UPDATE)) as log:
-        log.record(drafts.update_progress(state=state))
+        for state in states:
+            log.record(drafts.update_progress(state=state))
 
 
 def test_without_a_running_update_nothing_is_asked(sluice: Sluice, pipeline: FakePipeline) -> None:
@@ -80,11 +82,44 @@ def test_an_update_that_has_not_started_is_stopped_at_its_start(sluice: Sluice, 
     assert pipeline.storage.list_names(pipeline.storage.path("requests")) == [f"stop-{UPDATE}.json"]
 
 
-@pytest.mark.parametrize("update", ["main.shop.orders", "../x"])
+def test_an_update_may_be_named_by_another_spelling_or_the_beginning_of_its_id(
+    sluice: Sluice, pipeline: FakePipeline
+) -> None:
+    """Upper case, no hyphens, or at least four characters that no other update's id begins with."""
+    record(pipeline, "COMPLETED")
+    expected = f"Update {UPDATE} of shop has ended: COMPLETED.\n"
+    for given in (UPDATE.upper(), UPDATE.replace("-", ""), UPDATE[:4], f" {UPDATE[:9].upper()}"):
+        result = sluice("stop", given)
+        assert (result.exit_code, result.stdout) == (0, expected)
+    with update_lock(pipeline.storage, f"{UPDATE[:-1]}0"):
+        result = sluice("stop", UPDATE[:6])
+        assert (result.exit_code, "[UPDATE_AMBIGUOUS]" in result.stderr) == (2, True)
+        assert f"{UPDATE[:-1]}0, {UPDATE}" in result.stderr
+        assert sluice("stop", UPDATE).stdout == expected
+    assert pipeline.storage.list_names(pipeline.storage.path("requests")) == []
+
+
+def test_an_ended_update_has_ended_whatever_its_log_has_last(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """A state that is read after the end, such as one whose time is later, does not make it a killed update."""
+    record(pipeline, "COMPLETED", "RUNNING")
+    result = sluice("stop", UPDATE)
+    assert (result.exit_code, result.stdout) == (0, f"Update {UPDATE} of shop has ended: COMPLETED.\n")
+
+
+def test_a_file_in_the_place_of_the_requests_is_named(sluice: Sluice, pipeline: FakePipeline) -> None:
+    """The error names the file, and says to move it away."""
+    pipeline.storage.write_text(pipeline.storage.path("requests"), "")
+    result = sluice("stop", UPDATE)
+    assert (result.exit_code, "move a file away that is in the place of a folder" in result.stderr) == (1, True)
+    assert f"{pipeline.storage.path('requests')} is a file, and not a folder." in result.stderr
+
+
+@pytest.mark.parametrize("update", ["main.shop.orders", "../x", "", "7b1", "7b1c0f3f"])
 def test_what_is_no_id_of_an_update_is_refused(sluice: Sluice, pipeline: FakePipeline, update: str) -> None:
     """Nothing is written."""
+    record(pipeline, "RUNNING")
     result = sluice("stop", update)
-    assert (result.exit_code, "[UPDATE_IDENTITY_INVALID]" in result.stderr) == (2, True)
+    assert (result.exit_code, "[UPDATE_NOT_FOUND]" in result.stderr) == (2, True)
     assert pipeline.storage.list_names(pipeline.storage.path("requests")) == []
 
 
@@ -131,5 +166,6 @@ def test_an_update_gets_its_identity_from_the_command_line(sluice: Sluice, pipel
     assert (identity.cause, identity.is_chosen) == ("RETRY_ON_FAILURE", True)
     refused = sluice("run", "--cause", "NOBODY")
     assert (refused.exit_code, "[UPDATE_IDENTITY_INVALID]" in refused.stderr) == (2, True)
+    assert all(cause in sluice("run", "--help").stdout for cause in UpdateCause)
     refused = sluice("run", "--target", "prod", "--attempt", "2")
     assert (refused.exit_code, "do not go with --target" in refused.stderr) == (2, True)

@@ -342,6 +342,40 @@ def test_cells_that_only_look_are_passed_over_with_a_note(project: Project) -> N
     assert names == ["pytest", "PyYAML"]
 
 
+def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Project) -> None:
+    """Its other cells supply definitions and do nothing else; cells tagged `test` are left out."""
+    cells = (
+        "%load_ext framework\nlimit = 3",
+        "%sluice --name shop\npipeline.run()",
+        "\n%%sluice first\n\n@dp.table\ndef a():\n    return limit",
+        "%%sql\nCREATE MATERIALIZED VIEW b AS SELECT 1 AS x;",
+        "%%sql\nSELECT * FROM a",
+        "sandbox = pipeline.sandbox()\ndef rows():\n    return 1",
+        "raise AssertionError",
+    )
+    text = json.loads(notebook(*cells))
+    text["cells"][-1]["metadata"] = {"tags": ["test"]}
+    file = json.dumps(text, indent=1)
+    exported = "# Databricks notebook source\n" + "\n\n# COMMAND ----------\n\n".join(
+        cell if "%" not in cell else "\n".join(f"# MAGIC {line}" for line in cell.strip().split("\n"))
+        for cell in (*cells[2:4], "pipeline.run()", "limit = 3")
+    )
+    project.write({"transformations/a.ipynb": file, "exported/b.py": exported})
+    registry = project.load()
+    assert [("main.shop.a", 4), ("main.shop.b", 2)] == [
+        (str(each.name), line_in(file, each.location)) for each in registry.datasets
+    ]
+    declared: Any = registry.queries[registry.name("a")]
+    assert declared() == 3
+    assert ["a", "b"] == [each.name.table for each in project.load("exported/**").datasets]
+
+
+def line_in(text: str, location: Any) -> int:
+    """The line of a location in its cell of a notebook's file."""
+    lines = text.split("\n")[: location.line]
+    return len(lines) - 1 - max(number for number, line in enumerate(lines) if line.strip() == '"source": [')
+
+
 def test_packages_that_are_missing_are_one_error_of_their_notebook(project: Project) -> None:
     """With the line to add, of packages, wheels and repositories; each other is passed over."""
     text = "# Databricks notebook source\n# MAGIC %pip install pytest nobodys[x]==1 /Volumes/nobodys_own-1-py3.whl\n"

@@ -166,7 +166,7 @@ def test_a_file_that_is_missing_or_damaged_has_no_analyses(text: str | None) -> 
 
 
 def test_each_room_whose_code_decides_an_analysis_is_a_part_of_the_version() -> None:
-    """Without the files of a room, an analysis of an earlier release would be used."""
+    """Without the files of a room, an analysis of another version of the code would be used."""
     found = {str(path).rpartition("framework/")[2].partition("/")[0] for path in known_analyses.source_files()}
 
     assert set(known_analyses._ROOMS) == found

@@ -32,6 +32,7 @@ from framework.plan.steps import (
     refusals,
 )
 from framework.schema.change import ColumnChange, SchemaChange
+from framework.schema.lattice import TABLE
 from framework.sources.starts import SourceStart
 
 
@@ -226,6 +227,7 @@ def test_a_changed_definition_says_which_columns_a_table_gets() -> None:
         dropped=(ColumnChange(path=("own",), before="string"),),
     )
     tables = {name: replace(table, definition="old", change=change) for name, table in state.tables.items()}
+    tables[RAW] = replace(tables[RAW], change=replace(change, widened=()))
     datasets = tuple(replace(dataset, widens=dataset.name == CLEAN) for dataset in graph.datasets)
     plan = make_plan(replace(graph, datasets=datasets), UpdateRequest(), replace(state, tables=tables))
     changes = {step.dataset: step.change for step in plan.steps if isinstance(step, CreateTable | RefreshView)}
@@ -240,6 +242,27 @@ def test_a_changed_definition_says_which_columns_a_table_gets() -> None:
     first = next(step["change"] for step in steps if step["dataset"] == str(RAW) and "change" in step)
     added = [{"path": ["note"], "before": None, "after": "string", "was": []}]
     assert first == {"added": added, "widened": [], "renamed": [], "dropped": [], "retyped": []}
+
+
+def test_a_table_whose_types_do_not_take_the_values_of_its_flows_is_refused() -> None:
+    """Delta would cast the values. Wider integers take them, and a full refresh replaces the table, as does a view."""
+
+    def refused(before: str, after: str, *, widens: bool = False, **request: Any) -> list[str]:
+        column = ColumnChange(path=("n",), before=before, after=after)
+        kind = "widened" if TABLE.wider(before, after) == after else "retyped"
+        state, graph = settled(), a_graph()
+        tables = {
+            name: replace(table, change=SchemaChange(**{kind: (column,)})) for name, table in state.tables.items()
+        }
+        datasets = tuple(replace(dataset, widens=widens) for dataset in graph.datasets)
+        plan = make_plan(replace(graph, datasets=datasets), UpdateRequest(**request), replace(state, tables=tables))
+        steps = [step for step in plan.steps if isinstance(step, RefuseTable)]
+        assert {step.fault.condition for step in steps if step.fault} <= {"SCHEMA_CANNOT_EVOLVE"}
+        return [step.dataset.table for step in steps]
+
+    assert refused("int", "string") == refused("double", "int") == refused("int", "bigint") == ["raw", "clean"]
+    assert refused("bigint", "int") == refused("void", "string") == refused("int", "bigint", widens=True) == []
+    assert refused("int", "string", full_refresh=(RAW, CLEAN)) == []
 
 
 def test_columns_that_only_a_running_stream_finds_are_said_to_be_unknown() -> None:

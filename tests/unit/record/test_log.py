@@ -19,6 +19,7 @@ from framework.foundation.files.storage import LocalStorage
 from framework.record.drafts import flow_progress, update_progress
 from framework.record.events import Event, EventLevel, EventType, Origin, parse_event
 from framework.record.log import KEPT_DAYS, KEPT_FILES, EventLog, delete_old_events
+from framework.record.pages import EventPages
 from framework.record.reader import (
     event_filter,
     follow_events,
@@ -271,6 +272,22 @@ def test_an_update_that_begins_when_a_file_of_the_future_is_corrected_comes_afte
         log.emit("update_progress", "next")
     os.utime(storage.path("events", "u-1.jsonl"), (0, now.timestamp() + 0.5))
     assert [event.message for event in read_events(storage)] == ["of the future", "its end", "next"]
+
+
+def test_events_later_than_the_time_of_their_file_keep_their_order(storage: LocalStorage) -> None:
+    """A file's time may be some milliseconds before its last events: all readers have the start before the end."""
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    with open_log(storage, "u-1", clock) as log:
+        for state in ("RUNNING", "STOPPING", "CANCELED"):
+            log.record(update_progress(state=state, message=state))
+            clock.sleep(0.003)
+    pages = EventPages(storage, pathlib.Path(storage.root, "cache"))
+    for milliseconds in (8.0, 6.5, 6.0, 3.4, 3.0, 0.5, 0.0):
+        modified = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        os.utime(storage.path("events", "u-1.jsonl"), (0, modified.timestamp()))
+        assert [event.message for event in read_events(storage)] == ["RUNNING", "STOPPING", "CANCELED"]
+        assert [event.message for event in read_events(storage, last=1)] == ["CANCELED"]
+        assert [event.message for event in pages.page().events] == ["RUNNING", "STOPPING", "CANCELED"]
 
 
 def test_following_gives_what_comes_next_and_only_that(storage: LocalStorage) -> None:

@@ -9,10 +9,12 @@ import pytest
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
 from framework.recovery.doctor.finding import Examination, Position
+from framework.run.update.control.lock_holder import LOCK_FILE, LockHolder, holder_text
 from framework.views.doctor import cost_text
 from tests.support.fake_pipeline import name
 from tests.support.hand_written_world import DELETE, HandWrittenWorld, added
 
+HOLDER = LockHolder(host="h", pid=1, update_id="u-1", since="2026-01-01T00:00:00Z")
 FLOWS = ("sound", "removed", "added", "damaged", "cut", "changed", "denied")
 DELETED = "[DELTA_SOURCE_TABLE_IGNORE_CHANGES] Flow main.shop.changed cannot continue: Rows were deleted.\n  -> Ways."
 DENIED = "[DATABASE_PERMISSION] The role r may not read t.\n  at shop.py:4\n  -> Run as its owner: `GRANT SELECT`."
@@ -85,6 +87,17 @@ def test_a_finding_has_the_command_and_the_evidence(world: HandWrittenWorld) -> 
     )
     (denied,) = world.examine("shop.denied").findings
     assert (denied.location, denied.ways[0].text) == ("shop.py:4", "Run as its owner: `GRANT SELECT`.")
+
+
+def test_a_lock_of_another_release_is_a_finding_of_the_pipeline(world: HandWrittenWorld) -> None:
+    """No update of this release can take it: the file is named, and no flow."""
+    world.storage.write_text(world.storage.path(LOCK_FILE), holder_text(HOLDER).replace('"format": 1', '"format": 9'))
+    path = world.storage.path(LOCK_FILE)
+    (found,) = (each for each in world.examine().findings if each.flow is None)
+    assert (found.condition, found.diagnosis.name) == ("STORED_FORMAT_UNKNOWN", "STORED_FILE_DAMAGED")
+    assert found.cause == f"{path}, an internal file of Sluice, has the format version 9. This release reads version 1."
+    world.storage.write_text(path, holder_text(HOLDER))
+    assert [each for each in world.examine().findings if each.flow is None] == []
 
 
 def test_a_failure_of_an_earlier_checkpoint_is_over(world: HandWrittenWorld) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import pytest
 
 from framework.checkpoints.generations import GenerationStore
 from framework.declare.specs import DatasetKind, DatasetSpec, FlowSpec
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.record import drafts
@@ -131,6 +132,33 @@ def test_lag_is_what_the_sources_hold_beyond_the_checkpoint(world: World) -> Non
     assert [[cell.text for cell in row] for row in lag_table(found[2:3]).rows] == [
         ["unread", "behind", "?", "120", "30.0 s"]
     ]
+
+
+def test_a_flow_that_can_not_be_resolved_is_unknown_with_a_reason(world: World) -> None:
+    """A fault of its table or of its input is the reason; a materialized view has no lag."""
+    fault = OperationError("STORED_FORMAT_UNKNOWN", path="/records/fresh.json", found=999, reads=1)
+    view = DatasetKind.MATERIALIZED_VIEW
+    changed: dict[str, dict[str, Any]] = {
+        "fresh": {"fault": fault},
+        "unread": {"waits_for": (name("fresh"),)},
+        "drained": {"fault": fault, "kind": view, "spec": DatasetSpec(name=name("drained"), kind=view)},
+    }
+    datasets = tuple(replace(each, **changed.get(each.name.table, {})) for each in world.graph.datasets)
+    flows = tuple(
+        replace(each, streaming=each.spec.name.table not in changed, sources=()) for each in world.graph.flows
+    )
+    graph = replace(world.graph, datasets=datasets, flows=flows)
+    found = [
+        (each["flow"], each["health"], each["reason"])
+        for each in lag_json(read_lag(graph, world.store, clock=world.clock))
+    ]
+    assert found[:3] == [
+        ("main.shop.fresh", "unknown", fault.what),
+        ("main.shop.unread", "unknown", "The columns of main.shop.fresh are unknown."),
+        ("main.shop.opaque", "unknown", ""),
+    ]
+    (one,) = read_lag(graph, world.store, clock=world.clock, flow="fresh")
+    assert one.reason == fault.what
 
 
 def test_a_silent_flow_of_a_continuous_update_is_stuck_and_one_without_rows_is_not(

@@ -11,16 +11,16 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from framework.foundation.errors import OperationError
-from framework.foundation.files.storage import LocalStorage
+from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.processes import start_of_process
-from framework.run.update.control.lock_holder import LOCK_FILE, lock_holder
+from framework.run.update.control.lock_holder import LOCK_FILE, check_lock_format, lock_holder
 from framework.run.update.lease import Lease, LeaseTerms
 from framework.run.update.lock import check_unlocked, update_lock
 from framework.testing.manual_clock import ManualClock
@@ -189,6 +189,40 @@ def test_a_lease_whose_storage_is_gone_is_lost(storage: LocalStorage) -> None:
     storage.write_text("lease", "a file in the way")
     assert lost.wait(30)
     assert lease.release() is False
+
+
+class RemoteStorage:
+    """A storage that is no local folder."""
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        """What the storage has."""
+        return getattr(self._storage, name)
+
+
+def test_a_lease_of_another_release_is_found_without_writing(storage: LocalStorage) -> None:
+    """The check is that of an update; a missing and a released lease can be taken."""
+    remote = cast("Storage", RemoteStorage(storage))
+    check_lock_format(remote)
+    assert not storage.exists(storage.root)
+    with update_lock(remote, "u-1"):
+        check_lock_format(remote)
+    check_lock_format(remote)
+    (name,) = storage.list_names("update.lease")
+    text = (storage.read_text(f"update.lease/{name}") or "").replace('"format": 1', '"format": 9')
+    storage.write_text(f"update.lease/{name}", text)
+
+    def update(storage: Storage) -> None:
+        with update_lock(storage, "u-2"):
+            pass
+
+    for refused in (check_lock_format, update):
+        with pytest.raises(OperationError) as caught:
+            refused(remote)
+        assert (caught.value.condition, caught.value.fields["found"]) == ("STORED_FORMAT_UNKNOWN", 9)
+    assert storage.list_names("update.lease") == [name]
 
 
 class SlowStorage(LocalStorage):

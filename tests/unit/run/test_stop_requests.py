@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from datetime import UTC, datetime, timedelta
@@ -57,16 +58,30 @@ def test_a_request_stops_the_update_that_it_names_and_its_cause_is_recorded(stor
     assert (event.origin.update_id, event.level, is_warning(event)) == (FIRST, "WARN", True)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", '{"user": "ada", "new field": 1}'])
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"user": "ada"}', '{"format": 999, "user": {"name": "ada"}}'])
 def test_a_request_from_before_the_start_stops_the_update_at_once_whatever_its_file_contains(
     storage: LocalStorage, text: str
 ) -> None:
-    """The file's name is the request: an update whose file can't be parsed stops, too."""
+    """The file's name is the request: an update whose file is damaged or of another release stops, too."""
     storage.write_text(storage.path("requests", f"stop-{FIRST}.json"), text)
     stop = StopSignal()
     with log_of(storage, FIRST) as log, stopped_on_request(storage, FIRST, log, stop):
         assert stop.is_set
     assert [event.details["user_action"]["action"] for event in read_events(storage)] == ["STOP"]
+
+
+def test_a_request_of_another_release_stays_as_it_is(storage: LocalStorage) -> None:
+    """A request states its format version, and replaces one that this release reads, or a damaged one, only."""
+    requests, path = StopRequests(storage), storage.path("requests", f"stop-{FIRST}.json")
+    storage.write_text(path, "{")
+    for reason in ("first", "second"):
+        requests.ask(StopRequest(update_id=FIRST, reason=reason))
+    text = storage.read_text(path) or ""
+    assert (requests.of(FIRST), json.loads(text)["format"]) == (StopRequest(update_id=FIRST, reason="second"), 1)
+    storage.write_text(path, text.replace('"format": 1', '"format": 999'))
+    requests.ask(StopRequest(update_id=FIRST, reason="third"))
+    assert storage.read_text(path) == text.replace('"format": 1', '"format": 999')
+    assert requests.of(FIRST) == StopRequest(update_id=FIRST)
 
 
 def test_the_next_update_deletes_the_requests_of_ended_updates_and_keeps_those_of_later_ones(

@@ -66,6 +66,7 @@ def test_what_comes_from_outside_is_kept() -> None:
         ({"request_id": " "}, "request id"),
         ({"request_id": "x" * 201}, "request id"),
         ({"attempt": 0}, "attempt"),
+        ({"attempt": 1_000_001}, "attempt"),
         ({"cause": "USER_ACTON"}, "cause"),
     ],
 )
@@ -74,6 +75,22 @@ def test_what_can_not_be_an_identity_is_refused(given: dict[str, Any], what: str
     with pytest.raises(UserError) as caught:
         UpdateIdentity.of(**given)
     assert (caught.value.condition, caught.value.fields["what"]) == ("UPDATE_IDENTITY_INVALID", what)
+
+
+@pytest.mark.parametrize(
+    ("given", "default"),
+    [
+        ({"update_id": "x"}, "a new one"),
+        ({"request_id": ""}, "the id of the update"),
+        ({"attempt": 10**30}, "1"),
+        ({"cause": "x"}, "USER_ACTION"),
+    ],
+)
+def test_the_remedy_names_the_default_of_what_is_refused(given: dict[str, Any], default: str) -> None:
+    """Each of the four has its own default."""
+    with pytest.raises(UserError) as caught:
+        UpdateIdentity.of(**given)
+    assert caught.value.remedy == f"Correct it, or leave it out: it is then {default}."
 
 
 @pytest.mark.parametrize("kind", [LocalStorage, WithoutAppend])

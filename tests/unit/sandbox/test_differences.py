@@ -19,7 +19,7 @@ from tests.support.spark_types import schema
 
 ORDERS = "id: int, customer: string, amount: double"
 BASE = [(1, "Ada", 120.0), (2, "Grace", 40.0), (3, "Linus", 7.5)]
-LONG = "https://example.com/flights/2026/01/31/departures/schedule?gate=A12&terminal=1&delay="
+LONG = "https://example.com/flights/2026/01/31/departures/schedule?gate=A&t=1&delay="
 WIDE = ", ".join(f"column_{number}: string" for number in range(12))
 
 
@@ -161,7 +161,10 @@ orders has other rows than expected: 1 with other values, 1 missing, 2 unexpecte
             [(1, LONG + "13&x=1")],
             [
                 "    id | url",
-                "  ~  1 | …ures/schedule?gate=A12&terminal=1&delay=12 -> …ures/schedule?gate=A12&terminal=1&delay=13&x=1",
+                (
+                    "  ~  1 | …31/departures/schedule?gate=A&t=1&delay=12 -> "
+                    "…31/departures/schedule?gate=A&t=1&delay=13&x=1"
+                ),
             ],
         ),
         (

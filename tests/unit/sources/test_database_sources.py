@@ -28,7 +28,7 @@ def changes(tables: str, slot: str = "s") -> str:
 
 
 def test_changes_have_the_name_of_their_slot(tmp_path: Path) -> None:
-    """A table that joins adds no name to the manifest, and names that an earlier release wrote are no other places."""
+    """A table that joins adds no name to the manifest, and names of single tables are no other places."""
     assert changes("public.a") == changes("public.a,public.b") == "bank: s (database_changes)"
     store = GenerationStore(LocalStorage(str(tmp_path)))
     store.begin(FLOW, FLOW, reason="first run")

@@ -166,7 +166,8 @@ class StateReader:
         manifests = [GenerationStore(self.storage).manifest(name, flow.spec.name) for flow in flows]
         path = self.store.path(dataset.spec)
         tip = read_tip(self.storage, path)
-        change = None if stored is None or tip is None else change_of(dataset, tip.schema)
+        is_replaced = rebuild is not None and rebuild.frozen and not rebuild.finished  # first, by the copy
+        change = None if stored is None or tip is None or is_replaced else change_of(dataset, tip.schema)
         computed_from = None
         if dataset.kind is DatasetKind.MATERIALIZED_VIEW:
             computed_from = view_fingerprint(self.storage, path)

@@ -11,6 +11,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.nearest import nearest_hint
 
 _MOST_CHARACTERS = 200
+_MOST_ATTEMPTS = 1_000_000
 
 
 class UpdateCause(StrEnum):
@@ -32,7 +33,7 @@ class UpdateIdentity:
     Args:
         update_id: the id of one update of a storage, a UUID. A retry is another update with its own id.
         request_id: the id shared by all attempts of one request; by default the id of the first attempt.
-        attempt: the number of the attempt, from 1.
+        attempt: the number of the attempt, from 1 to a million.
         cause: why the update was started.
         is_chosen: whether the id was chosen externally, so that another update may have it.
     """
@@ -60,11 +61,14 @@ class UpdateIdentity:
         made = str(uuid.uuid4()) if update_id is None else update_id
         request = made if request_id is None else request_id
         one_line = request.isprintable() and request.strip() and len(request) <= _MOST_CHARACTERS
-        _check(_is_uuid(made), "id", made, "It is a UUID in lower case, such as 7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e.")
-        _check(one_line, "request id", request, f"It is one line of 1 to {_MOST_CHARACTERS} characters.")
-        _check(attempt >= 1, "attempt", attempt, "Attempts are counted from 1.")
+        form = "It is a UUID in lower case, such as 7b1c0f3e-5a1f-4c5e-9d43-0d6f2a1b8c9e."
+        line = f"It is one line of 1 to {_MOST_CHARACTERS} characters."
+        numbers = f"Attempts are counted from 1 to {_MOST_ATTEMPTS:,}."
         known = f"It is one of {', '.join(UpdateCause)}.{nearest_hint(cause, tuple(UpdateCause))}"
-        _check(cause in tuple(UpdateCause), "cause", cause, known)
+        _check(_is_uuid(made), "id", made, form, "a new one")
+        _check(one_line, "request id", request, line, "the id of the update")
+        _check(1 <= attempt <= _MOST_ATTEMPTS, "attempt", attempt, numbers, "1")
+        _check(cause in tuple(UpdateCause), "cause", cause, known, UpdateCause.USER_ACTION)
         return cls(
             update_id=made,
             request_id=request,
@@ -82,6 +86,6 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _check(is_valid: object, what: str, value: object, expected: str) -> None:
+def _check(is_valid: object, what: str, value: object, expected: str, default: str) -> None:
     if not is_valid:
-        raise UserError("UPDATE_IDENTITY_INVALID", what=what, value=value, expected=expected)
+        raise UserError("UPDATE_IDENTITY_INVALID", what=what, value=value, expected=expected, default=default)

@@ -45,6 +45,18 @@ def lock_holder(storage: Storage, terms: LeaseTerms | None = None) -> LockHolder
     return LockHolder(**present) if present else None
 
 
+def check_lock_format(storage: Storage) -> None:
+    """Check that an update of this release can take a storage's lock: its last holder may be of another release.
+
+    Raises:
+        OperationError: STORED_FORMAT_UNKNOWN.
+    """
+    if isinstance(storage, LocalStorage):
+        parse_holder(storage.read_text(LOCK_FILE) or "", storage.path(LOCK_FILE))
+    else:
+        Lease(storage, storage.path(LEASE_FOLDER), LeaseTerms()).check_format()
+
+
 def is_locked(path: str) -> bool:
     """Return whether a process holds the lock file, without writing anything."""
     try:

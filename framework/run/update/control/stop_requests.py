@@ -9,7 +9,6 @@ deletion, a request affects only its own update.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -20,12 +19,14 @@ from typing import Any
 
 from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.record.drafts import user_action
 from framework.record.events import Event, EventDraft, EventLevel, EventType
 from framework.record.log import EVENTS_FOLDER, EventLog, logged_updates
 from framework.run.flows.stop_signal import StopSignal
 
 REQUESTS_FOLDER = "requests"
+_FORMAT = StoredFormat(1)
 _ACTION = "STOP"
 POLL_SECONDS = 2.0
 """The time between two checks for a request."""
@@ -60,19 +61,27 @@ class StopRequests:
         self._storage = storage
 
     def ask(self, request: StopRequest) -> None:
-        """Store a request. It replaces an earlier one for the same update, without effect once the update stops."""
-        self._storage.write_text(self._path(request.update_id), json.dumps(asdict(request)))
+        """Store a request. It replaces an earlier one for the same update, without effect once the update stops.
+
+        A request of another release for the update stays as it is: it stops the update, too.
+        """
+        try:
+            self._read(request.update_id)
+        except OperationError as error:
+            if error.condition == "STORED_FORMAT_UNKNOWN":
+                return
+        self._storage.write_text(self._path(request.update_id), _FORMAT.text(asdict(request)))
 
     def of(self, update_id: str) -> StopRequest | None:
-        """Return the request for an update; None if there is none. An unparsable file also counts as a request."""
-        text = self._storage.read_text(self._path(update_id))
-        if text is None:
-            return None
+        """Return the request for an update; None if there is none.
+
+        The name of the file is the request: a file that is damaged or of another release also stops its update.
+        """
         try:
-            found: dict[str, Any] = json.loads(text)
-            names = ("user", "host", "reason", "since")
-            return StopRequest(update_id=update_id, **{name: found.get(name) for name in names})
-        except (ValueError, TypeError, AttributeError):
+            return self._read(update_id)
+        except OperationError as error:
+            if error.condition not in UNUSABLE:
+                raise
             return StopRequest(update_id=update_id)
 
     def delete_old(self, update_id: str, now: datetime) -> None:
@@ -96,6 +105,14 @@ class StopRequests:
         for named, file in files.items():
             if named != update_id and (named in ended or file.modified_at < oldest):
                 self._storage.delete_tree(self._path(named))
+
+    def _read(self, update_id: str) -> StopRequest | None:
+        names = ("user", "host", "reason", "since")
+        return _FORMAT.read(
+            self._storage,
+            self._path(update_id),
+            lambda found: StopRequest(update_id=update_id, **{name: found.get(name) for name in names}),
+        )
 
     def _path(self, update_id: str) -> str:
         return self._storage.path(REQUESTS_FOLDER, f"{_PREFIX}{update_id}{_SUFFIX}")

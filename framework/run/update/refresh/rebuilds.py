@@ -60,7 +60,7 @@ from framework.plan.steps import PublishRebuild
 from framework.run.flows.state.generation_numbers import name_generation
 from framework.run.flows.state.state_reader import building_of
 from framework.run.flows.streaming_query import session_for
-from framework.run.tables.column_changes import support_types
+from framework.run.tables.column_changes import check_stored, support_types
 from framework.run.tables.marked_tables import mark_table
 from framework.run.tables.table_store import TableStore
 from framework.run.update.fault_classification import fault_of
@@ -152,6 +152,9 @@ class Rebuilds:
         self.store.check_owner(dataset.spec, self.store.address(dataset.spec))
         mark = self._put_back(dataset, step.rebuild)
         if not mark.frozen:
+            # Not in the transaction that replaces the columns: a frozen rebuild has to be published. A column that
+            # somebody adds after this check is dropped with the rows.
+            check_stored(self.store.storage, self.store.path(dataset.spec), dataset, step.change)
             mark = replace(mark, frozen=True, identifier=uuid4().hex)
         self._marks.write(dataset.name, mark)
         failpoint("rebuilds.after_freeze")

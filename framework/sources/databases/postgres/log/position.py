@@ -303,7 +303,7 @@ def _require_ours(work: _Work, comment: str) -> None:
 
 
 def _reader_of(work: _Work, comment: str) -> str:
-    """Return the reader in the comment of the publication; empty if an earlier release or a user created it."""
+    """Return the reader in the comment of the publication; empty if a user created it."""
     return comment.removesuffix(_UNSETTLED).removeprefix(f"{_MARK}{work.slot}").removeprefix(_OF)
 
 

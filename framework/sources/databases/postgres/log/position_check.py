@@ -45,8 +45,8 @@ class StoredPosition:
         lsn: all transactions that end at or before it are durable here.
         identity: the server and the database.
         seen: partitions and truncates in the log up to the position that the catalog may no longer show.
-        last: the end of the last transaction that was read, or the start of reading (`none_from`); None if an earlier
-            release wrote the position, and no transaction was read since.
+        last: the end of the last transaction that was read, or the start of reading (`none_from`); None if it is
+            unknown.
     """
 
     slot: str

@@ -286,15 +286,6 @@ def check_text_columns(table: SourceTable, text_columns: Collection[str]) -> Non
             )
 
 
-def spark_schema(table: SourceTable, text_columns: Collection[str] = ()) -> str:
-    """Return the columns of a table as DDL for Spark, with names in backticks.
-
-    Keys are not declared NOT NULL, because Spark treats every column of a stream as nullable.
-    """
-    types = column_types(table, text_columns)
-    return ", ".join(f"`{each.name.replace('`', '``')}` {each.spark_type}" for each in types)
-
-
 def _resolve(type_name: str) -> tuple[TypeMapping, str, pa.DataType]:
     """Return the mapping, the Spark type and the Arrow type of a type that is not an array."""
     bare = _MODIFIER.sub("", type_name)

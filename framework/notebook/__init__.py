@@ -1,0 +1,1 @@
+"""Notebooks: cells that are modules of a pipeline, magics, and displays that change while an update runs."""
