@@ -15,7 +15,6 @@ from framework.declare.inputs import SourceRead, StagedRead
 from framework.declare.session.mutations import unguarded
 from framework.declare.session.patches import Patch
 from framework.declare.workspace.surroundings import found_inputs, reads_of_engine
-from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
@@ -90,6 +89,8 @@ def given_reader(
     """
     if found_inputs() is None or getattr(reader, _STAGED, False):
         return None
+    from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
+
     kind, options, schema = format or format_of_reader(reader), options_of_reader(reader), schema_of_reader(reader)
     spark = reader._spark  # noqa: SLF001 - PySpark's readers have no public access to their session
     found = [staged_read(spark, kind, path, options, schema=schema, streaming=streaming) for path in paths]

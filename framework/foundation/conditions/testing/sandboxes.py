@@ -79,8 +79,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "TEST_RELEASE_NOT_FOUND": Condition(
         "Git knows no tag, branch or commit {release!r} in {folder}.{hint}",
-        "Correct the name. A clone of a CI service often has no tags: fetch them (`git fetch --tags`, or "
-        "`fetch-depth: 0` of actions/checkout).",
+        "Correct the name. A clone of a CI service often has no tags: fetch them, as `fetch-depth: 0` "
+        "of actions/checkout does.",
     ),
     "TEST_RELEASE_WITHOUT_SPEC": Condition(
         "The release {release} has no file {file} in {folder}.",
