@@ -259,8 +259,9 @@ class Inputs:
         if name in self.tables:
             return self.tables[name]
         copied = None if self._ingestions is None else name_of_copy(name, self._ingestions)
-        by_source = None if copied is None or self._nearest(copied) is None else copied
-        found = self._taken(by_source or name_of_table(name), caller_location())
+        by_name = name_of_table(name)
+        known = by_name if copied is None or self._nearest(by_name) is not None else copied
+        found = self._taken(known, caller_location())
         if found is None:
             raise next(reversed(self._missing.values()))
         with unguarded():  # Spark writes some types

@@ -333,4 +333,6 @@ def _batch(rows: object, schema: str | StructType | None, file: FileOptions) -> 
 
 def _kept(rows: object) -> object:
     """Return rows that later changes of the test's own values do not change; they are written at the first read."""
-    return [copy(row) for row in rows] if isinstance(rows, list | tuple) else Rows.of(rows)
+    if isinstance(rows, Iterator | list | tuple | set):
+        return [copy(row) for row in rows]
+    return Rows.of(rows)
