@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import Pipeline
+from framework.run.update.results import UpdateState
 from tests.support.plain_tables import table_rows
 
 if TYPE_CHECKING:
-    import pytest
     from pyspark.sql import SparkSession
 
 SPEC = Path(__file__).parents[2] / "pipelines" / "bank" / "pipeline.yml"
@@ -27,19 +28,19 @@ VIEWS = ("branch_balances", "balances")
 
 
 def test_the_bank_of_a_sandbox_is_that_of_an_update(
-    database: str, run: Callable[..., list[Any]], spark: SparkSession, tmp_path: Path, swap: pytest.MonkeyPatch
+    folder: Path, run: Callable[..., list[Any]], spark: SparkSession
 ) -> None:
     """The views over given copies have the rows and the counts of those over a database that is copied."""
     for name, (columns, rows) in TABLES.items():
         run(f"CREATE TABLE pgbench_{name} ({columns})")
         for row in rows:
             run(f"INSERT INTO pgbench_{name} VALUES ({', '.join(['%s'] * len(row))})", *row)
-    swap.setenv("SLUICE_CONNECTION_BANK", database)
-    real = Pipeline.from_spec(SPEC, storage=tmp_path / "storage", spark=spark)
+    shutil.copytree(SPEC.parent, folder, dirs_exist_ok=True)  # beside the file with the connection
+    real = Pipeline.from_spec(folder / SPEC.name, storage=folder / "storage", spark=spark)
     expected = real.run()
+    assert expected.state is UpdateState.COMPLETED
 
-    with Pipeline.from_spec(SPEC, spark=spark).sandbox(tmp_path / "sandbox") as sandbox:
-        swap.setenv("SLUICE_CONNECTION_BANK", "postgresql://nobody@127.0.0.1:1/none")  # nothing connects
+    with Pipeline.from_spec(SPEC, spark=spark).sandbox(folder / "sandbox") as sandbox:  # has no connection
         for name, (_, rows) in TABLES.items():
             source = f"postgres:bank/public.pgbench_{name}" if name == "history" else name
             sandbox.given(source, rows, schema=real.table(name).schema)
@@ -49,6 +50,6 @@ def test_the_bank_of_a_sandbox_is_that_of_an_update(
         assert counts == {str(flow.flow): flow.expectations for flow in found.flows}
         for view in VIEWS:
             place = f"tables/main/bank/{view}"
-            assert sorted(table_rows(spark, f"{tmp_path}/storage/{place}")) == sorted(
+            assert sorted(table_rows(spark, f"{folder}/storage/{place}")) == sorted(
                 table_rows(spark, f"{sandbox.storage}/{place}")
             )
