@@ -36,6 +36,11 @@ def test_invalid_definitions(pipeline):
     pipeline.update()
 
 
+@pytest.mark.sluice_spec("../empty/pipeline.yml")
+def test_before_declarations(pipeline):
+    pipeline.update("revenue")
+
+
 def test_time_and_crash(pipeline, clock, crash):
     clock.at("2026-01-01T12:00")
     pipeline.given("data/orders", [{"id": 1, "customer": "Ada", "amount": 120}])
@@ -108,6 +113,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Tested:
             "tests/revenue.unit_tests.yml": yaml,
             "tests/test_failing.py": FAILING,
             "tests/failing.unit_tests.yml": YAML,
+            "empty/pipeline.yml": spec,
             "invalid/pipeline.yml": "name: invalid\nlibraries: [{file: {path: shop.py}}]\n",
             "invalid/shop.py": "from framework import pipelines as dp\n\n@dp.table(nam='x')\ndef t(): ...\n",
         },
@@ -134,6 +140,7 @@ def test_failures_are_shown_as_sluice_prints_them(tested: Tested) -> None:
     assert re.search(r"E +\[TEST_INPUT_NOT_GIVEN\] .*data/orders", text)
     assert re.search(r"E +at .*transformations/shop.py:8", text)
     assert "invalid/shop.py:3" in text
+    assert f"E       {blocks('text')[0]}" in text
     assert not re.search(r"framework/\w+/|/pyspark/|py4j|\.java:", text)
 
 
@@ -155,8 +162,8 @@ def test_what_is_covered_is_counted_over_all_tests(tested: Tested) -> None:
     assert re.findall(r"\d+ of \d+", line) == counts
 
 
-def test_a_test_without_declarations_says_what_is_missing(tmp_path: Path) -> None:
-    """The first step of the page, and a file in YAML with an unknown key."""
+def test_an_invalid_file_in_yaml_ends_with_2(tmp_path: Path) -> None:
+    """A file in YAML with an unknown key is an error of the collection, with the line of the key."""
     write(tmp_path, {"pipeline.yml": blocks("yaml")[0], "tests/bad.unit_tests.yml": INVALID})
     done = sluice(tmp_path, "test", "--color=no", "-p", "no:cacheprovider")
     assert done.returncode == 2
