@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,11 +132,25 @@ class IsolatedPipeline:
         return tuple(spec.name for spec in self.definitions.registry.datasets)
 
     def table(self, name: QualifiedName) -> DataFrame:
-        """Return the rows of a declared dataset: given, of a table, or of a sink."""
-        return self.spark.read.format("delta").load(self.table_folder(name)).drop(HIDDEN_COLUMN)
+        """Return the rows of a declared dataset: given, of a table, of a sink, or of a view's query.
 
-    def table_folder(self, name: QualifiedName) -> str:
+        Raises:
+            UserError: TEST_VIEW_STREAMS.
+            OperationError: DATASET_NOT_MATERIALIZED.
+        """
+        folder = self.table_folder(name)
+        if folder is not None:
+            return self.spark.read.format("delta").load(folder).drop(HIDDEN_COLUMN)
+        with updating(is_run=True):
+            rows = self._isolated(self._given()).sql(f"SELECT * FROM {name.quoted}", self.store, {})
+        if rows.isStreaming:
+            raise UserError("TEST_VIEW_STREAMS", location=caller_location(), dataset=name)
+        return rows
+
+    def table_folder(self, name: QualifiedName) -> str | None:
         """Return the folder of the Delta table with the rows of a declared dataset: given, of a table, or of a sink.
+
+        A temporary view has none, unless its rows are given.
 
         Raises:
             OperationError: DATASET_NOT_MATERIALIZED.
@@ -146,6 +161,8 @@ class IsolatedPipeline:
         (spec,) = [_isolated(each, self.store.layout) for each in registry.datasets if each.name == name]
         if spec.kind is DatasetKind.SINK:
             return dict(spec.options)["path"]
+        if spec.kind is DatasetKind.TEMPORARY_VIEW:
+            return None
         self.store.check_readable(spec)
         return self.store.path(spec)
 
@@ -169,6 +186,7 @@ class IsolatedPipeline:
         for name in only:
             if name in given:
                 raise UserError("TEST_DATASET_GIVEN", location=caller_location(), dataset=name)
+        is_whole = not only
         definitions = self._isolated(given)
         self._inputs.begin(self.spark)
         with updating(is_run=True):
@@ -183,6 +201,7 @@ class IsolatedPipeline:
             return definitions.resolve(self.store, request, only or None)
 
         self._graph = self._resolved(resolve)
+        self._check_use(None if is_whole else lambda: definitions.resolve(self.store, request))
         selected = only if only and not with_inputs else [each.name for each in self._graph.datasets]
         request = definitions.configured(replace(request, refresh=tuple(selected)))
         return Update(
@@ -219,10 +238,29 @@ class IsolatedPipeline:
         errors += self._inputs.faults()
         if errors or graph is None:
             raise GraphErrors(list({error.render(): error for error in errors}.values()))
+        return graph
+
+    def _check_use(self, resolve: Callable[[], DataflowGraph] | None) -> None:
+        """Check that something reads each given input; what a dataset outside of the update may read passes.
+
+        A query that lacks an input is not resolved to its end. Then a given input is refused only if its name is like
+        that of another one.
+
+        Args:
+            resolve: resolves the whole pipeline, whose other datasets may read it; None if they are resolved already.
+
+        Raises:
+            RequestErrors: TEST_INPUT_UNUSED.
+        """
         unused = self._inputs.unused()
+        if unused and resolve is not None:
+            with self._inputs.guessing():
+                with suppress(SluiceError):
+                    resolve()
+                found, is_unknown = self._inputs.unused(), bool(self._inputs.faults())
+                unused = tuple(error for error in found if error.fields["hint"] or not is_unknown)
         if unused:
             raise RequestErrors(unused)
-        return graph
 
     def close(self) -> None:
         """Release the session."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import subprocess
 import tarfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_hint
 from framework.graph.graph import DataflowGraph
-from framework.plan.steps import Plan, breakages, refusals
+from framework.plan.steps import KeepStored, Plan, breakages, refusals
 
 _GIT = "git:"
 
@@ -27,10 +29,17 @@ class SandboxPlan(Plan):
     breaks: tuple[SluiceError, ...] = ()
 
     @classmethod
-    def of(cls, plan: Plan, graph: DataflowGraph) -> SandboxPlan:
-        """Return a plan with its breaks."""
+    def of(cls, plan: Plan, graph: DataflowGraph, declared: Collection[QualifiedName]) -> SandboxPlan:
+        """Return a plan with its breaks.
+
+        Args:
+            plan: the plan of the selected datasets.
+            graph: their graph.
+            declared: all declared datasets; those that are not selected are left out of the plan.
+        """
+        steps = (step for step in plan.steps if not isinstance(step, KeepStored) or step.dataset not in declared)
         return cls(
-            pipeline=plan.pipeline, steps=plan.steps, fault=plan.fault, warnings=plan.warnings,
+            pipeline=plan.pipeline, steps=tuple(steps), fault=plan.fault, warnings=plan.warnings,
             breaks=(*refusals(graph, plan), *breakages(graph, plan)),
         )  # fmt: skip
 

@@ -177,7 +177,7 @@ class Sandbox:
             SluiceError: as of `update`.
         """
         update = self._prepared(datasets, **request)
-        return SandboxPlan.of(update.plan(), update.graph)
+        return SandboxPlan.of(update.plan(), update.graph, self.pipeline.names())
 
     def _prepared(self, datasets: Sequence[str], **request: Unpack[RequestOptions]) -> Update:
         spec = self.pipeline.definitions.spec

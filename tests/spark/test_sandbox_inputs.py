@@ -294,6 +294,28 @@ def test_the_inputs_of_a_test_are_checked(spark: SparkSession, tmp_path: Path) -
     assert [each.condition for each in ambiguous.value.errors] == ["TEST_INPUT_AMBIGUOUS"]
 
 
+def with_views() -> None:
+    """Declare two tables over two inputs, and a view of each kind."""
+    dp.temporary_view(name="large")(lambda: spark.read.table("first").where("id > 1"))
+    dp.temporary_view(name="arriving")(lambda: spark.readStream.schema(ORDERS).json("landing/first"))
+    dp.table(name="first")(lambda: spark.readStream.table("arriving"))
+    dp.materialized_view(name="second")(lambda: spark.read.schema(ORDERS).json("landing/second"))
+
+
+def test_inputs_of_other_datasets_may_be_given_and_views_compared(spark: SparkSession, tmp_path: Path) -> None:
+    """What only another dataset reads is no error; a temporary view has the rows of its query, unless it streams."""
+    with sandbox(spark, tmp_path, with_views) as test:
+        test.given("landing/first", TABLE)
+        test.given("landing/second", TABLE)
+        test.update("first")
+        assert {str(step.dataset) for step in test.plan("second").steps} == {"main.s.second"}
+        test.expect("large", [(2,), (3,)], only=["id"])
+        assert pairs(test, "large", "id") == [(2,), (3,)]
+        with pytest.raises(UserError) as streams:
+            test.expect("arriving", [])
+    assert streams.value.condition == "TEST_VIEW_STREAMS"
+
+
 def reaching_out(place: Path) -> Any:
     """Return the declarations of a pipeline that would write outside of its storage, and read while it is loaded."""
 

@@ -30,6 +30,10 @@ CONDITIONS: dict[str, Condition] = {
         "Update a dataset that reads it, or give what its flows read instead.",
     ),
     "TEST_INPUT_INVALID": Condition("The rows of {source} can't be given: {cause}.", "Correct the call of given(…)."),
+    "TEST_VIEW_STREAMS": Condition(
+        "{dataset} is a temporary view of a stream, whose rows are in no table.",
+        "Compare the table that reads it.",
+    ),
     "TEST_MESSAGE_INVALID": Condition(
         "{message} is no message of the topic {topic}.",
         "Write a dict, a text, bytes, or a tuple of key and value.",

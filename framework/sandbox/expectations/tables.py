@@ -60,7 +60,8 @@ def table_rows(sandbox: Examined, dataset: QualifiedName) -> TypedRows:
         OperationError: DATASET_NOT_MATERIALIZED.
     """
     pipeline = sandbox.pipeline
-    plain = plain_table(pipeline.storage, pipeline.table_folder(dataset), without=(HIDDEN_COLUMN,))
+    folder = pipeline.table_folder(dataset)
+    plain = None if folder is None else plain_table(pipeline.storage, folder, without=(HIDDEN_COLUMN,))
     if plain is not None:
         return TypedRows(schema=plain[0], rows=plain[1])
     frame = pipeline.table(dataset)
