@@ -85,6 +85,17 @@ def names_of(read: SourceRead) -> tuple[InputName, ...]:
     return (InputName(kind=InputKind.NAMED, text=text),)
 
 
+def folder_of_path(path: str) -> str:
+    """Return a relative folder for what code writes to a path; folders and patterns in it have the same place in it.
+
+    Examples:
+        >>> [folder_of_path(path) for path in ("dbfs:/mnt/out/a", "/mnt/out/*.json", "s3a://bucket/out", "out")]
+        ['files/mnt/out/a', 'files/mnt/out/*.json', 's3/bucket/out', 'files/out']
+    """
+    scheme, parts = _path_parts(path)
+    return "/".join([scheme or "files", *parts])
+
+
 def name_of_table(name: QualifiedName) -> InputName:
     """Return the input of a table by its full name."""
     return InputName(kind=InputKind.TABLE, text=str(name))

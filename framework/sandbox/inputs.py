@@ -25,6 +25,8 @@ from framework.sandbox.input_names import (
     InputKind,
     InputName,
     Nearness,
+    folder_of_path,
+    is_glob,
     name_of_copy,
     name_of_table,
     names_of,
@@ -60,7 +62,7 @@ class Inputs:
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
         self._is_guessing = False
-        self._written: dict[str, Path] = {}
+        self._written = folder.parent / "written"
         self._ingestions: Registry | None = None
         self.schemas: dict[str, StructType | None] = {}
         self.tables: Mapping[QualifiedName, str] = {}
@@ -181,6 +183,8 @@ class Inputs:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
         self._spark = spark
+        if read.path is not None and self._is_own(read.path):
+            return None
         if (written := self._read_back(read)) is not None:
             return written
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
@@ -200,24 +204,31 @@ class Inputs:
     def written(self, path: str) -> str:
         """Return where the code writes in place of a path: in the sandbox, unless the real path is let through.
 
-        What the code has written is read back by the same path.
+        What the code has written is read back by the same path, by a folder above it, or by a pattern. Paths of the
+        sandbox, which listings of files have, stay as they are.
         """
         name = InputName(kind=InputKind.PATH, text=path)
         real = self._nearest(name)
         if real is not None and real.real:
             real.taken = name
             return path
-        folder = self._written.setdefault(path, self._folder.parent / "written" / f"{len(self._written)}_{_slug(path)}")
+        if self._is_own(path):
+            return path
+        folder = self._written / folder_of_path(path)
         folder.parent.mkdir(parents=True, exist_ok=True)
         return str(folder)
 
+    def _is_own(self, path: str) -> bool:
+        """Whether a path is below the folder of the sandbox."""
+        return Path(path.removeprefix("file:").removeprefix("//")).is_relative_to(self._folder.parent)
+
     def _read_back(self, read: SourceRead) -> StagedRead | None:
         """Return where a path is that the code has written, unless the test gives it."""
-        if read.path is None:
+        if read.path is None or self._nearest(InputName(kind=InputKind.PATH, text=read.path)) is not None:
             return None
-        name = InputName(kind=InputKind.PATH, text=read.path)
-        found = next((folder for path, folder in self._written.items() if name.nearness(path) is Nearness.WHOLE), None)
-        return None if found is None or self._nearest(name) is not None else StagedRead(path=str(found))
+        written = folder_of_path(read.path)
+        found = self._written.glob(written) if is_glob(written) else [self._written / written]
+        return StagedRead(path=str(self._written / written)) if any(each.exists() for each in found) else None
 
     def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
         if read.format == _DELTA:
