@@ -394,6 +394,30 @@ def test_file_functions_of_databricks_do_not_read_what_is_not_given(spark: Spark
     assert {each.condition for each in missing.value.errors} == {"TEST_INPUT_NOT_GIVEN"}
 
 
+def test_batches_are_not_sent_to_databases_and_topics(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch function of a sandbox runs to its end; nothing is connected to."""
+    written = dict[int, int]()
+
+    def declare() -> None:
+        @dp.foreach_batch_sink(name="export")
+        def export(rows: Any, number: int) -> None:
+            rows.write.jdbc("jdbc:postgresql://127.0.0.1:1/none", "t")
+            rows.write.format("jdbc").option("url", "jdbc:postgresql://127.0.0.1:1/none").option("dbtable", "t").save()
+            rows.selectExpr("CAST(id AS STRING) AS value").write.format("kafka").option("topic", "t").save()
+            rows.write.format("json").option("path", f"{tmp_path}/out").save()
+            written[number] = spark.read.schema("id INT").json(f"{tmp_path}/out").count()
+
+        @dp.append_flow(target="export")
+        def orders() -> Any:
+            return spark.readStream.schema("id INT").json("data/orders")
+
+    with sandbox(spark, tmp_path, declare) as test:
+        test.given("data/orders", [{"id": 7}])
+        test.update()
+    assert written == {0: 1}
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_read_while_modules_are_loaded_needs_a_given_input(spark: SparkSession, tmp_path: Path) -> None:
     """Modules that read while they are loaded get given rows, or an error; the test can then give them."""
     with sandbox(spark, tmp_path, reaching_out(tmp_path)) as test:
