@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -227,8 +228,9 @@ class Inputs:
         if read.path is None or self._nearest(InputName(kind=InputKind.PATH, text=read.path)) is not None:
             return None
         written = folder_of_path(read.path)
-        found = self._written.glob(written) if is_glob(written) else [self._written / written]
-        return StagedRead(path=str(self._written / written)) if any(each.exists() for each in found) else None
+        place = self._written.joinpath(*takewhile(lambda part: not is_glob(part), written.split("/")))
+        has_files = any(each.is_file() for each in (place, *place.rglob("*")))
+        return StagedRead(path=str(self._written / written)) if has_files else None
 
     def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
         if read.format == _DELTA:
