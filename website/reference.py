@@ -32,6 +32,12 @@ What pipeline modules import as `dp`, and the object that programs and notebooks
 
 TESTING = """# Testing
 
+What tests get as the fixture `pipeline`, and notebooks by `Pipeline.sandbox()`; docs/testing.md introduces it.
+
+::: framework.sandbox.sandbox.Sandbox
+
+## Conformance
+
 Conformance suites and harnesses for your own sources, dialects and storages. A suite is a class: a test module
 subclasses it and says how to build what it tests.
 

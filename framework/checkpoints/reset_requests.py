@@ -13,9 +13,10 @@ from typing import Any
 
 from framework.checkpoints.generations import Generation, GenerationStore, folder_name
 from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.files.stored_format import StoredFormat
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 from framework.foundation.names import QualifiedName
 
 _FORMAT = StoredFormat(1)
@@ -58,14 +59,16 @@ class ResetRequests:
         Raises:
             OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED, if the earlier request can't be read.
         """
-        _FORMAT.read(self._storage, self._path(request), _parse)
+        self._read(self._path(request))
         self._storage.write_text(self._path(request), _FORMAT.text(asdict(request)))
 
     def pending(self) -> tuple[ResetRequest, ...]:
-        """Return the pending requests."""
-        folder = self._storage.path("resets")
-        names = self._storage.list_names(folder)
-        found = (_FORMAT.read(self._storage, f"{folder}/{name}", _parse) for name in names)
+        """Return the pending requests.
+
+        Raises:
+            OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED.
+        """
+        found = map(self._read, self._paths())
         return tuple(request for request in found if request is not None)
 
     def pending_for(self, datasets: Collection[QualifiedName]) -> tuple[ResetRequest, ...]:
@@ -73,12 +76,16 @@ class ResetRequests:
         return tuple(request for request in self.pending() if request.dataset in datasets)
 
     def new(self) -> tuple[ResetRequest, ...]:
-        """Return the pending requests, at most every two seconds; () in between."""
+        """Return the pending requests that can be read, at most every two seconds; () in between.
+
+        A request of another release must not end a running update. It waits: no later update begins with it.
+        """
         now = self._clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < _FRESH_SECONDS:
             return ()
         self._looked_at = now
-        return self.pending()
+        found = map(self._read_if_usable, self._paths())
+        return tuple(request for request in found if request is not None)
 
     def begin(self, request: ResetRequest) -> Generation:
         """Reset a flow that does not run, under the lock, unless it was reset already; return its generation."""
@@ -96,6 +103,21 @@ class ResetRequests:
     def drop(self, request: ResetRequest) -> None:
         """Delete a request."""
         self._storage.delete_tree(self._path(request))
+
+    def _paths(self) -> list[str]:
+        folder = self._storage.path("resets")
+        return [f"{folder}/{name}" for name in self._storage.list_names(folder)]
+
+    def _read(self, path: str) -> ResetRequest | None:
+        return _FORMAT.read(self._storage, path, _parse)
+
+    def _read_if_usable(self, path: str) -> ResetRequest | None:
+        try:
+            return self._read(path)
+        except OperationError as error:
+            if error.condition not in UNUSABLE:
+                raise
+            return None
 
     def _path(self, request: ResetRequest) -> str:
         return self._storage.path("resets", f"{folder_name(request.dataset)}~{folder_name(request.flow)}.json")

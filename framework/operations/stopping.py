@@ -86,7 +86,9 @@ def _meant(storage: Storage, text: str, holder: LockHolder | None) -> str:
         return str(uuid.UUID(given))
     except ValueError:
         pass
-    found = sorted(each for each in known if each.startswith(given)) if len(given) >= _FEWEST_CHARACTERS else []
+    start = given.replace("-", "")
+    found = [each for each in sorted(known) if each.replace("-", "").startswith(start)]
+    found = found if len(start) >= _FEWEST_CHARACTERS else []
     if not found:
         raise UserError("UPDATE_NOT_FOUND", update=text, fewest=_FEWEST_CHARACTERS)
     if len(found) > 1:

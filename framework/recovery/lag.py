@@ -16,6 +16,7 @@ from framework.checkpoints.offsets import read_progress
 from framework.declare.specs import DatasetKind
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.files.read_once import ReadOnceStorage
 from framework.foundation.files.storage import LocalStorage, Storage
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import meant_names, qualified_hint
@@ -95,7 +96,7 @@ def read_lag(
     chosen = flows if flow is None else _named(flow, flows)
     events = read_events(store.storage, type=EventType.FLOW_PROGRESS, last=_LAST_EVENTS)
     update = _last_update(store.storage)
-    states = StateReader(graph=graph, store=store)
+    states = StateReader(graph=graph, store=replace(store, storage=ReadOnceStorage(store.storage)))
     records = _records(events)
     found = (_read_flow(each, states, records.get(str(each.spec.name), _Record()), update, clock) for each in chosen)
     quarantined = {each.flow: each for each in waiting}
@@ -177,6 +178,7 @@ def _read_flow(flow: GraphFlow, states: StateReader, record: _Record, update: _L
     reason = _why_unresolved(states.graph.dataset(flow.spec.target))
     try:
         if not reason:
+            states.flow_state(flow)  # also reads the files that only the start of the flow needs
             return _flow_lag(flow, states, record, update, clock)
     except OperationError as error:
         reason = error.what

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,23 +30,24 @@ class CrashedError(Exception):
     """Ends an update at a failpoint, as a kill does."""
 
 
-@dataclass(slots=True, kw_only=True)
 class _Crash:
-    """A crash that a test asked for.
+    """A crash that a test asked for; as a context manager, it hides what an update raises that has crashed.
 
     Args:
         moment: when.
         nth: at which pass.
     """
 
-    moment: str
-    nth: int
-    left: int = field(init=False)
-    happened: bool = False
-    passed: Counter[str] = field(default_factory=Counter)
+    def __init__(self, moment: str, nth: int) -> None:
+        self.moment, self.nth, self.left = moment, nth, nth
+        self.happened = False
+        self.passed = Counter[str]()
 
-    def __post_init__(self) -> None:
-        self.left = self.nth
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> bool:
+        return self.happened
 
 
 class Crashes:
@@ -78,7 +79,7 @@ class Crashes:
             hint = nearest_hint(moment, MOMENTS)
             raise UserError("TEST_CRASH_UNKNOWN", moment=moment, hint=hint, known=moments_text())
         assert self._wanted is None, "a block of `crash.at` is in another one"
-        wanted = self._wanted = _Crash(moment=moment, nth=nth)
+        wanted = self._wanted = _Crash(moment, nth)
         try:
             with suppress(CrashedError):
                 yield
@@ -108,12 +109,10 @@ class Crashes:
         names, left = MOMENTS[wanted.moment].failpoints, wanted.left
         crash = partial(self._pass, wanted, update)
         arm_all({(name, number): crash for name in names for number in range(1, left + 1)})
+        result = None
         try:
-            result = update.run()
-        except BaseException:
-            if not wanted.happened:
-                raise
-            return None
+            with wanted:
+                result = update.run()
         finally:
             wanted.passed.update(disarm())
         return None if wanted.happened else result

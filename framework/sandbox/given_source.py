@@ -164,6 +164,8 @@ class GivenSource:
     def _append(self, spark: SparkSession, table: DeltaInput, batch: Batch, schema: StructType | None) -> None:
         rows = batch.rows()
         known = batch.schema or _columns_of(rows, table.schema or schema)
+        if not known.fields:
+            raise without_columns(self.written)
         zone = zone_of(str(spark.conf.get("spark.sql.session.timeZone")))
         table.append(spark, known, rows.typed(known, zone), batch.seconds)
 
@@ -181,6 +183,12 @@ class GivenSource:
         pq.write_table(arrow_table(COLUMNS_WITH_HEADERS, rows), hidden)
         set_time(hidden, batch.seconds)
         hidden.replace(file)
+
+
+def without_columns(source: str) -> UserError:
+    """Return the error of a source whose columns neither the code nor its rows define."""
+    cause = "it has no rows, so its columns are unknown; give it a schema, such as schema='id INT, name STRING'"
+    return UserError("TEST_INPUT_INVALID", source=source, cause=cause)
 
 
 def next_time(now: float, batches: list[Batch]) -> float:

@@ -59,6 +59,11 @@ class FileFormat:
         return _SUFFIXES.get(self.name, self.name)
 
     @property
+    def has_columns(self) -> bool:
+        """Whether the columns are those of the files; else they are always the same."""
+        return self.name not in {TEXT, BINARY}
+
+    @property
     def key(self) -> tuple[object, ...]:
         """The same for reads of the same files."""
         spelling = [(key, value) for key, value in self.options.items() if key in _OF_WRITING]

@@ -9,16 +9,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
-
 from framework.declare.inputs import SourceRead, StagedRead
 from framework.declare.registry import Registry
+from framework.declare.session.mutations import unguarded
 from framework.declare.specs import IngestionSpec
 from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.locations import SourceLocation, caller_location
 from framework.foundation.names import QualifiedName
 from framework.foundation.nearest import nearest_hint
-from framework.sandbox.given_source import Batch, GivenSource, next_time
+from framework.sandbox.given_source import Batch, GivenSource, next_time, without_columns
 from framework.sandbox.input_files import FORMATS, FileFormat
 from framework.sandbox.input_names import (
     CLOUD_FILES,
@@ -36,6 +35,7 @@ from framework.sandbox.kafka_inputs import kafka_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 _DELTA, _PARQUET = "delta", "parquet"
 _OF_OTHER_PLACES = frozenset({
@@ -191,8 +191,10 @@ class Inputs:
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
         given = [each for each in found if each is not None]
         schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
-        if len(given) < len(found) or not found:
-            if schema is None or read.format in {_DELTA, CLOUD_FILES} or not found:
+        if not found:  # a reader without a topic, which Spark refuses
+            return None
+        if len(given) < len(found):
+            if schema is None or read.format in {_DELTA, CLOUD_FILES}:
                 raise next(reversed(self._missing.values()))
             return self._without_rows(spark, schema)
         if any(each.real for each in given):
@@ -238,8 +240,8 @@ class Inputs:
         files = _file_format(read, source)
         if files is not None:
             folder = source.files(spark, files, read.path)
-            is_inferred = read.schema is None and not any(folder.rglob("*.*"))
-            schema = source.batches[0].schema if is_inferred and source.batches else None
+            is_unknown = read.schema is None and files.has_columns and not any(folder.rglob("*.*"))
+            schema = _schema_of(source) if is_unknown else None
             return StagedRead(path=str(folder), removed=_OF_OTHER_PLACES, schema=schema)
         files = FileFormat(name=_PARQUET, options={}, schema=read.schema)
         folder, schema = source.files(spark, files, None), read.schema or _schema_of(source)
@@ -270,11 +272,13 @@ class Inputs:
         if name in self.tables:
             return self.tables[name]
         copied = None if self._ingestions is None else name_of_copy(name, self._ingestions)
-        by_source = None if copied is None or self._nearest(copied) is None else copied
-        found = self._taken(by_source or name_of_table(name), caller_location())
+        by_name = name_of_table(name)
+        known = by_name if copied is None or self._nearest(by_name) is not None else copied
+        found = self._taken(known, caller_location())
         if found is None:
             raise next(reversed(self._missing.values()))
-        return None if found.real else str(found.table(spark, self.schemas.get(str(name))))
+        with unguarded():  # Spark writes some types
+            return None if found.real else str(found.table(spark, self.schemas.get(str(name))))
 
     def _all_taken(self, name: InputName, location: SourceLocation | None) -> list[GivenSource | None]:
         """Return the given inputs that a read takes: several for a pattern of topics."""
@@ -373,9 +377,15 @@ def _suffix(source: GivenSource) -> str | None:
     return next((name.rpartition(".")[2] for name in names), None)
 
 
-def _schema_of(source: GivenSource) -> StructType | None:
-    """Return the columns of a source that is not files: as the test gives them, or inferred from its rows."""
-    first = next((each for each in source.batches), None)
-    if first is None:
-        return StructType()
-    return first.schema or first.rows().inferred()
+def _schema_of(source: GivenSource) -> StructType:
+    """Return the columns of a source: as the test gives them, or inferred from its rows.
+
+    Raises:
+        UserError: TEST_INPUT_INVALID for a source without rows and without a schema.
+    """
+    for batch in source.batches:
+        if batch.schema is not None:
+            return batch.schema
+        if batch.rows().values:
+            return batch.rows().inferred()
+    raise without_columns(source.written)

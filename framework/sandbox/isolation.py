@@ -37,6 +37,7 @@ from framework.sandbox.given_datasets import column_types, only_feeding
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.releases import local_file
 from framework.sandbox.sandbox_clock import SandboxClock
+from framework.session.query_log import quiet_query_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,7 +174,8 @@ class IsolatedPipeline:
         with updating(is_run=True):
             definitions = definitions.check(self.store).expanded(self.store, request)
         if given and not only:
-            feeding = only_feeding(given, self.definitions.registry, self.spark)
+            with quiet_query_log():
+                feeding = only_feeding(given, self.definitions.registry, self.spark)
             only = [spec.name for spec in definitions.registry.datasets if spec.name not in feeding]
             self._inputs.begin(self.spark)
 

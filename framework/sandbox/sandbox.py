@@ -31,6 +31,7 @@ from framework.sandbox.given_source import Batch
 from framework.sandbox.inputs import Inputs
 from framework.sandbox.isolation import IsolatedPipeline, isolated_spec
 from framework.sandbox.releases import SandboxPlan, release_folder
+from framework.sandbox.rows import Rows
 from framework.sandbox.sandbox_clock import SandboxClock
 
 if TYPE_CHECKING:
@@ -334,4 +335,4 @@ def _kept(rows: object) -> object:
     """Return rows that later changes of the test's own values do not change; they are written at the first read."""
     if isinstance(rows, Iterator | list | tuple | set):
         return [copy(row) for row in rows]
-    return rows
+    return Rows.of(rows)

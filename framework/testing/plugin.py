@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from framework.demo.postgres_server import PostgresServer
     from framework.sandbox.crashes import Crashes
+    from framework.sandbox.differences.difference_text import DifferenceFormat
     from framework.sandbox.sandbox import Sandbox
     from framework.sandbox.sandbox_clock import SandboxClock
     from framework.testing.sessions import RunSession
@@ -39,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(COVERAGE_OPTION, metavar="FOLDER", help="where `sluice test` gathers what the tests cover")
     parser.addini("sluice_spec", "spec of the fixture `pipeline`, relative to the root (default: the nearest one)")
     parser.addini("sluice_master", "Spark's master for tests of pipelines (default: local[2])")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Make Databricks' module importable before the first `conftest.py` imports it."""
+    databricks_tests.install()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -139,6 +146,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
 
     opened = pipeline_of(request.node, sluice_session, _users_session(request))
     sandbox = opened.sandbox(tmp_path / "sluice")
+    sandbox.differences = _differences(request.config)
     request.node.stash[_SANDBOX] = sandbox
     yield sandbox
     _observe(request.config, sandbox)
@@ -152,6 +160,17 @@ def _observe(config: pytest.Config, sandbox: Sandbox) -> None:
         from framework.testing.observed import write_observed
 
         write_observed(folder, sandbox)
+
+
+def _differences(config: pytest.Config) -> DifferenceFormat:
+    """Return how differences are printed: as wide as pytest's lines, and in colour, on a terminal with colours."""
+    from framework.sandbox.differences.difference_text import DifferenceFormat
+
+    has_terminal = config.pluginmanager.has_plugin("terminalreporter")  # processes of pytest-xdist have none
+    writer = config.get_terminal_writer() if has_terminal else None
+    if writer is None or not writer.hasmarkup:
+        return DifferenceFormat()
+    return DifferenceFormat(width=max(writer.fullwidth - len("E       "), 60), colour=True)
 
 
 def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:

@@ -69,6 +69,7 @@ PLACES = {
     "record/": FLOWS,
     "recovery/": {Place.COMMAND},
     "run/": FLOWS,
+    "sandbox/": {Place.PYTHON},
     "session/": {Place.COMMAND, Place.PYTHON},
     "sources/cloud_files/": {Place.APPEND, Place.AUTO_CDC},
     "sources/databases/postgres/preflight.py": {Place.INGESTION},

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from framework import pipelines as dp
+from framework.engine.delta.computed_replacement import replace_and_compute
 from framework.engine.delta.fed_replacement import replace_table
 from framework.engine.delta.table_replacement import TableDefinition
+from framework.engine.registry.private_part import TESTED, Product
 from framework.foundation.failpoints import arm_all, disarm
 from framework.foundation.table_address import TableAddress
 from framework.plan.explainer import plan_text
@@ -196,6 +200,31 @@ def test_the_columns_that_a_view_replaces_are_checked_in_the_transaction(spark: 
     detail = spark.sql(f"DESCRIBE DETAIL {address.sql}").first()
     assert detail is not None
     assert (detail["properties"], detail["description"], spark.table(address.sql).columns) == ({"p": "1"}, "c", ["id"])
+
+
+def test_a_view_with_computed_columns_is_checked_before_it_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Also by an untested version of Delta: if the check fails, nothing is written; otherwise Delta computes them."""
+    address = TableAddress(path=str(tmp_path))
+    spark.sql(f"CREATE TABLE {address.sql} (id INT, twice INT GENERATED ALWAYS AS (id * 2)) USING delta")
+    columns = stored_schema(str(tmp_path))
+    definition = TableDefinition(properties={}, comment=None, partition_columns=())
+    rows, seen = spark.sql("SELECT CAST(3 AS INT) AS id"), list[str]()
+
+    def check(stored: str) -> None:
+        seen.append(stored)
+        raise LookupError
+
+    for versions in (TESTED[Product.DELTA], frozenset[str]()):
+        with pytest.MonkeyPatch.context() as swap:
+            swap.setattr("framework.engine.delta.table_version._TESTED", versions)
+            before = len(list(tmp_path.glob("_delta_log/*.json")))
+            with pytest.raises(LookupError):
+                replace_and_compute(address, rows, columns, definition, check=check, user_metadata="{}")
+            assert len(list(tmp_path.glob("_delta_log/*.json"))) == before
+            replace_and_compute(address, rows, columns, definition, check=seen.append, user_metadata="{}")
+            assert len(list(tmp_path.glob("_delta_log/*.json"))) == before + 1
+    assert [list(StructType.fromJson(json.loads(each)).names) for each in seen] == [["id", "twice"]] * 4
+    assert [tuple(row) for row in spark.table(address.sql).collect()] == [(3, 6)]
 
 
 def test_tables_and_views_get_a_column_of_timestamp_ntz(spark: SparkSession, tmp_path: Path) -> None:

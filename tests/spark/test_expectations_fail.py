@@ -140,7 +140,7 @@ CASES = (
     rows("the order", BOTH, only=TWO, ordered=True),
     rows("an AUTO CDC target", [(1, "Ada"), (2, "Grace")], only=TWO, dataset="latest"),
     rows("a view", "customer | amount\nAda | 120\nGrace | 80", dataset="revenue"),
-    rows("a wrong cell", [(1, "Ada"), (2, "Grace"), (2, "Linus")], "Linus -> Grace", only=TWO),
+    rows("a wrong cell", [(1, "Bob"), *BOTH[1:]], "Bob -> Ada", only=TWO),
     rows("a missing row", [*BOTH, (3, "Kay")], "1 missing (4 rows expected, 3 found)", only=TWO),
     rows("an unexpected row", BOTH[1:], "1 unexpected (2 rows expected, 3 found)", only=TWO),
     rows("a duplicate too few", BOTH[:2], "found 2 times, expected 1", only=TWO),
@@ -160,7 +160,7 @@ CASES = (
     quality("of a view", "revenue", "is large", passed=1, failed=1),
     quality("one too many", "orders", "has an id", "2 rows failed expected, 3 passed and 1 failed", failed=2),
     quality("one too few", "orders", "has an id", "0 rows failed expected", failed=0),
-    quality("one of two counts", "orders", "has an id", "passed expected", passed=2, failed=1),
+    quality("one of two counts", "orders", "has an id", "2 rows passed and 1 row failed expected", passed=2, failed=1),
     quarantined("one row", "orders", rows=1),
     quarantined("at least one row", "orders", reason="has an id"),
     quarantined("the rows", "orders", rows=[{"customer": "Kay", "amount": -5.0}]),
@@ -183,7 +183,7 @@ CASES = (
     events("of a dataset", "flow_progress", dataset="orders", message="COMPLETED"),
     events("no error", "flow_progress", level="ERROR", count=0),
     events("an error", "flow_progress", "0 events flow_progress of the level ERROR, not at least one", level="ERROR"),
-    events("a message", "flow_progress", "COMPLETED", message="fell over"),
+    events("a message", "flow_progress", "0 events flow_progress with the message", message="fell over"),
     events("too many", "create_update", "has 1 event create_update, not 2", count=2),
     error("the condition", "DATASET_NOT_FOUND", _plan_of_nothing),
     error("a text", "DATASET_NOT_FOUND", _plan_of_nothing, match="nothing"),
@@ -248,7 +248,7 @@ def test_errors_of_updates_are_expected_by_condition_and_dataset(shop: Sandbox, 
 
 def test_any_order_of_arrival_ends_in_the_same_table_or_the_failure_has_the_order(shop: Sandbox) -> None:
     """The row that arrives first depends on it, and the latest row of each key does not."""
-    shop.expect_any_order("latest", source="data/orders", permutations=2)
+    shop.expect_any_order("latest", source="data/orders", permutations=1)
     with pytest.raises(AssertionError) as caught:
         shop.expect_any_order("first", source="data/orders", permutations=3, seed=7)
     text = str(caught.value)

@@ -69,7 +69,7 @@ dp.create_auto_cdc_flow(
 
 VIEW = """
 CREATE MATERIALIZED VIEW stamped AS
-SELECT id, now() AS now, current_date AS day, current_time(0) AS time
+SELECT id, now() AS now, current_date AS day, CAST(current_time(0) AS STRING) AS time
 FROM events WHERE at <= (SELECT max(current_timestamp()));
 """
 

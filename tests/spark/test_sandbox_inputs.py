@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from framework import Pipeline
 from framework import pipelines as dp
@@ -205,7 +206,7 @@ def tables() -> None:
 
     @dp.materialized_view
     def names() -> Any:
-        return spark.read.table("sales.customers").where("name IS NOT NULL")
+        return spark.read.table("other.sales.customers").where("name IS NOT NULL")
 
     @dp.table
     def joined() -> Any:
@@ -259,11 +260,9 @@ def test_a_given_dataset_or_table_is_read_in_place_of_the_real_one(spark: SparkS
 
 
 def test_an_input_that_is_not_given_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """All missing inputs of the named datasets are reported together, each with its line and a similar name."""
-    with sandbox(spark, tmp_path, tables) as test:
-        test.given("custumers", [(1, "Ada")], schema="id INT, name STRING")
-        with pytest.raises(GraphErrors) as missing:
-            test.update("joined", "copies")
+    """All missing inputs of the named datasets are reported together, each with its line."""
+    with sandbox(spark, tmp_path, tables) as test, pytest.raises(GraphErrors) as missing:
+        test.update("names", "joined", "copies")
     found = {error.fields["source"]: error for error in missing.value.errors}
     assert {*found} == {"other.sales.customers", "s3://lake/raw", "database:bank/public.accounts"}
     assert {error.condition for error in found.values()} == {"TEST_INPUT_NOT_GIVEN"}
@@ -317,6 +316,16 @@ def reaching_out(place: Path) -> Any:
         def send() -> Any:
             return spark.readStream.table("placed").selectExpr("CAST(id AS STRING) AS value")
 
+        @dp.foreach_batch_sink(name="written")
+        def write(batch: Any, number: int) -> None:
+            del number
+            batch.write.format("delta").mode("append").save(str(place / "batch"))
+            assert DeltaTable.isDeltaTable(spark, str(place / "batch"))
+
+        @dp.append_flow(target="written")
+        def hand_over() -> Any:
+            return spark.readStream.table("placed")
+
         @dp.on_event_hook
         def hook(event: Any) -> None:
             (place / "called").write_text(str(event))
@@ -339,6 +348,8 @@ def test_nothing_outside_of_the_folder_of_a_sandbox_changes(spark: SparkSession,
         assert pairs(first, "placed") == [(0, "Berlin")]
         assert pairs(second, "exported") == [(1, "Berlin")]
         assert pairs(second, "sent") == [("1",)]
+        (written,) = (tmp_path / "1" / "sandbox" / "written").iterdir()
+        assert [row.id for row in spark.read.format("delta").load(str(written)).collect()] == [0]
     assert [*place.iterdir()] == []
 
 

@@ -81,6 +81,21 @@ class Chain:
             cli, [arguments[0], "--spec", str(spec), *arguments[1:]], obj=around, prog_name="sluice"
         )
 
+    def check_no_update_begins(self) -> None:
+        """Check that plan, run and doctor name each file of another release that updates begin with; none writes."""
+        storage = self.world.root / "storage"
+        for name in ("storage.json", "resets/main.s.raw~main.s.raw.json", "update.lock"):
+            path = storage / name
+            text = path.read_text("utf-8") if path.exists() else None
+            path.parent.mkdir(exist_ok=True)
+            path.write_text('{"format": 999}', "utf-8")
+            before = sorted(storage.rglob("*"))
+            for command in ("plan", "run", "doctor"):
+                done = self.sluice(command)
+                assert (done.exit_code != 0, done.output.count(f"{path}, an internal")) == (True, 1), done.output
+            assert sorted(storage.rglob("*")) == before
+            path.unlink() if text is None else path.write_text(text, "utf-8")
+
     def rows(self) -> dict[str, list[tuple[int, ...]]]:
         """The rows of each table by Spark's own reader."""
         forget_tables()
@@ -155,6 +170,7 @@ def test_an_unreadable_table_or_checkpoint_fails_its_dataset_and_its_readers_alo
             (None if is_lock else "main.s.raw", "STORED_FORMAT_UNKNOWN", True)
         ]
         path.write_text(text, "utf-8")
+    chain.check_no_update_begins()
     # A damaged file of one dataset's state, and a table that is no longer declared, concern no other dataset either.
     (checkpoint / "manifest.json").write_text("{", "utf-8")
     chain.feed()

@@ -34,12 +34,14 @@ class Cell:
         line: the line of the file where it begins.
         lines: the content, without the command word.
         shown: the first line that is not empty, as written.
+        name: the name that `%%sluice` gives to its cell; empty without one.
     """
 
     kind: str
     line: int
     lines: tuple[str, ...]
     shown: str
+    name: str = ""
 
 
 def cells_of(path: Path, text: str) -> tuple[Cell, ...] | None:
@@ -104,9 +106,9 @@ def _parts(cell: NotebookCell) -> Iterator[Cell]:
     command, line, below = _COMMAND.match(first), cell.line + cell.first, cell.lines[cell.first + 1 :]
     kind = "" if command is None else command[1].lstrip("%")
     if command is not None and command[1] == _MODULE:
-        yield from (
-            replace(each, kind=MODULE if each.kind == PYTHON else each.kind) for each in _code(PYTHON, line + 1, below)
-        )
+        name = first[command.end() :].strip()
+        for each in _code(PYTHON, line + 1, below):
+            yield replace(each, kind=MODULE, name=name) if each.kind == PYTHON else each
     elif command is None or not (command[1].startswith("%%") or kind in _WHOLE):
         yield from _code(cell.language, cell.line, cell.lines)
     elif kind == PYTHON:

@@ -112,6 +112,8 @@ class _NotebookCode:
         if any(cell.kind == MODULE for cell in cells):
             self._lines[1] = _NAMES_OF_CELLS  # no cell begins on the first line of a notebook's file
             cells = [replace(cell, lines=definitions_in(cell.lines)) if cell.kind == PYTHON else cell for cell in cells]
+            last = {cell.name: cell for cell in cells}  # as in the notebook, a cell replaces the last one of its name
+            cells = [cell for cell in cells if not cell.name or last[cell.name] is cell]
         for cell in cells:
             self._add(cell)
         packages = [cell for cell in cells if cell.kind in _PACKAGES]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declare.inputs import SourceRead, StagedRead
 from framework.declare.session.mutations import unguarded
 from framework.declare.session.patches import Patch
-from framework.declare.workspace.surroundings import found_inputs
-from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
+from framework.declare.workspace.surroundings import found_inputs, reads_of_engine
 from framework.foundation.locations import caller_location
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def staged_read(
         format=format.lower(), path=path or lower.get("path"), options=lower, schema=schema, streaming=streaming,
         location=caller_location(),
     )  # fmt: skip
-    with unguarded():  # some formats are written by Spark
+    with unguarded(), reads_of_engine():  # Spark writes some formats
         return inputs.staged(spark, read)
 
 
@@ -90,6 +89,8 @@ def given_reader(
     """
     if found_inputs() is None or getattr(reader, _STAGED, False):
         return None
+    from framework.engine.streams.readers import format_of_reader, options_of_reader, schema_of_reader
+
     kind, options, schema = format or format_of_reader(reader), options_of_reader(reader), schema_of_reader(reader)
     spark = reader._spark  # noqa: SLF001 - PySpark's readers have no public access to their session
     found = [staged_read(spark, kind, path, options, schema=schema, streaming=streaming) for path in paths]

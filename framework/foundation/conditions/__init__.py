@@ -25,7 +25,6 @@ from framework.foundation.conditions import (
     recovery,
     rewind,
     run,
-    sandbox,
     sandbox_inputs,
     session,
     storage,
@@ -56,7 +55,6 @@ CONDITIONS: Mapping[str, Condition] = {
     **quarantine.CONDITIONS,
     **workspace.CONDITIONS,
     **testing.CONDITIONS,
-    **sandbox.CONDITIONS,
     **sandbox_inputs.CONDITIONS,
 }
 

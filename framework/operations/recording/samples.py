@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,6 @@ class Sample:
     chosen: str
 
 
-@dataclass(slots=True)
 class Sampler:
     """Chooses the rows of inputs that belong to rows that are chosen already.
 
@@ -50,9 +49,9 @@ class Sampler:
         limit: the most rows of an input.
     """
 
-    keys: Collection[str]
-    limit: int
-    _chosen: dict[str, tuple[StructType, tuple[dict[str, Any], ...]]] = field(default_factory=dict)
+    def __init__(self, keys: Collection[str], limit: int) -> None:
+        self._keys, self._limit = keys, limit
+        self._chosen: dict[str, tuple[StructType, tuple[dict[str, Any], ...]]] = {}
 
     def add(self, name: str, frame: DataFrame) -> Sample:
         """Choose the first rows of a table; those of other tables then belong to them."""
@@ -84,14 +83,14 @@ class Sampler:
         return None
 
     def _is_key(self, name: str) -> bool:
-        return name.lower() in self.keys or name.lower().endswith(_KEY_ENDS)
+        return name.lower() in self._keys or name.lower().endswith(_KEY_ENDS)
 
     def _take(self, name: str, frame: DataFrame, chosen: str) -> Sample:
         plain = [each.name for each in frame.schema if not _is_deep(each.dataType)]
-        found = rows_of(frame.orderBy(*(F.col(f"`{each}`") for each in plain)).limit(self.limit + 1))
-        rows = found[: self.limit]
+        found = rows_of(frame.orderBy(*(F.col(f"`{each}`") for each in plain)).limit(self._limit + 1))
+        rows = found[: self._limit]
         self._chosen[name] = frame.schema, rows
-        cut = f", cut at the limit of {self.limit}" if len(found) > self.limit else ""
+        cut = f", cut at the limit of {self._limit}" if len(found) > self._limit else ""
         return Sample(name=name, rows=rows, schema=frame.schema, chosen=f"{chosen}{cut}")
 
 

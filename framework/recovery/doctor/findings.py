@@ -50,7 +50,7 @@ from framework.recovery.quarantine.waiting import WaitingRows
 from framework.run.flows.state.state_reader import StateReader
 from framework.run.tables.left_tables import LeftTables
 from framework.run.tables.table_store import TableStore
-from framework.run.update.control.lock_holder import check_lock_format
+from framework.run.update.control.start_faults import backup_faults, start_faults
 
 _LAST_EVENTS = 20_000
 _MOST_NUMBERS = 5
@@ -97,11 +97,9 @@ def examine(graph: DataflowGraph, store: TableStore, *, clock: Clock, flows: Seq
 
 
 def _pipeline_faults(graph: DataflowGraph, store: TableStore) -> Iterator[OperationError]:
-    """Yield an error for a lock that no update can take, and for each table whose deletion was interrupted."""
-    try:
-        check_lock_format(store.storage)
-    except OperationError as error:
-        yield error
+    """Yield an error for each file with which no update begins, and for each table whose deletion was interrupted."""
+    yield from start_faults(store.storage)
+    yield from backup_faults(store.storage)
     for table in LeftTables(graph=graph, store=store).begun():
         place = table.path or "a place that is no longer known"
         yield OperationError("PRUNE_UNFINISHED", dataset=table.name, path=place)
@@ -336,10 +334,10 @@ def _each_source_once(graph: DataflowGraph, findings: Sequence[Finding]) -> Iter
     for each in findings:
         dataset = None if each.dataset is None else graph.dataset(each.dataset)
         of_source = dataset is not None and dataset.fault is not None and dataset.fault.what == each.cause
-        key = f"{each.condition} {each.cause}" if of_source else str(each.flow)
+        key = f"{each.condition} {each.cause}" if of_source or each.flow is None else str(each.flow)
         faults.setdefault(key, []).append(each)
     for first, *others in faults.values():
-        names = [str(other.flow) for other in others]
+        names = [str(other.flow) for other in others if other.flow is not None]
         more = f", and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else ""
         also = (f"the same holds {', '.join(names[:_MOST_NUMBERS])}{more}",) if names else ()
         yield replace(first, evidence=(*first.evidence, *also))

@@ -41,6 +41,7 @@ from framework.run.update.continuous.growth import MOST_RESTARTS, Growth, has_ne
 from framework.run.update.continuous.supervisor import FlowStatus, Supervisor
 from framework.run.update.continuous.unread import unread_datasets
 from framework.run.update.control.identity import UpdateIdentity
+from framework.run.update.control.start_faults import check_startable
 from framework.run.update.control.stop_requests import StopRequests, stopped_on_request
 from framework.run.update.control.update_log import claim_id, update_log
 from framework.run.update.executor import Executor
@@ -97,9 +98,11 @@ class Update:
         """Return the steps that this update would execute now, without writing anything.
 
         Raises:
-            OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE.
+            OperationError: REWIND_UNFINISHED, REWIND_NOT_FINISHABLE; STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED if a
+                file that each update reads at its start can't be used.
         """
         check_no_rewind(self.store)
+        check_startable(self.store.storage, keeps_history=self.request.keep_history)
         return self._keeping()._planned({})  # noqa: SLF001 - the same class
 
     def _keeping(self) -> Update:
@@ -148,8 +151,8 @@ class Update:
         """Run the update.
 
         Raises:
-            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, before anything is written;
-                REWIND_NOT_FINISHABLE.
+            OperationError: UPDATE_ALREADY_RUNNING, STORAGE_NOT_WRITABLE, STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED,
+                before anything is written; REWIND_NOT_FINISHABLE.
             UserError: UPDATE_ID_USED, before anything is written; names of the request that are not in the graph.
         """
         started, storage, update_id = self.clock.monotonic(), self.store.storage, self.identity.update_id
@@ -157,6 +160,7 @@ class Update:
         with quiet_query_log(), update_lock(storage, update_id, on_lost=self.stop.set):
             if self.check is not None:
                 self.check()
+            check_startable(storage, keeps_history=self.request.keep_history)
             claim_id(storage, self.identity)
             reader = StorageIdentity.settled(storage).mark
             Rewinds(store=self.store, clock=self.clock).finish_begun()

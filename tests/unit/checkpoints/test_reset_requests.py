@@ -9,6 +9,7 @@ import pytest
 
 from framework.checkpoints.generations import GenerationState, GenerationStore
 from framework.checkpoints.reset_requests import ResetRequest, ResetRequests
+from framework.foundation.errors import OperationError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
@@ -66,3 +67,14 @@ def test_a_reset_is_done_once_although_its_request_comes_back(tmp_path: Path) ->
     assert (resets.pending(), len(generations.read(FLOW, FLOW))) == ((), 2)
     resets.ask(ResetRequest(dataset=FLOW, flow=FLOW, start=None, ends=2))
     assert resets.begin(*resets.pending()).number == 3
+
+
+def test_a_request_of_another_release_does_not_end_a_running_update(tmp_path: Path) -> None:
+    """The update goes on with the other requests, and the file stays for the next update, which refuses to begin."""
+    storage = LocalStorage(str(tmp_path))
+    resets, asked = ResetRequests(storage, ManualClock()), ResetRequest(dataset=FLOW, flow=FLOW, start=None)
+    resets.ask(asked)
+    storage.write_text(storage.path("resets", "a~a.json"), '{"format": 9}')
+    assert resets.new() == (asked,)
+    with pytest.raises(OperationError, match=r"STORED_FORMAT_UNKNOWN"):
+        resets.pending()

@@ -88,7 +88,13 @@ def test_an_update_may_be_named_by_another_spelling_or_the_beginning_of_its_id(
     """Upper case, no hyphens, or at least four characters that no other update's id begins with."""
     record(pipeline, "COMPLETED")
     expected = f"Update {UPDATE} of shop has ended: COMPLETED.\n"
-    for given in (UPDATE.upper(), UPDATE.replace("-", ""), UPDATE[:4], f" {UPDATE[:9].upper()}"):
+    for given in (
+        UPDATE.upper(),
+        UPDATE.replace("-", ""),
+        UPDATE[:4],
+        UPDATE.replace("-", "")[:20],
+        f" {UPDATE[:9].upper()}",
+    ):
         result = sluice("stop", given)
         assert (result.exit_code, result.stdout) == (0, expected)
     with update_lock(pipeline.storage, f"{UPDATE[:-1]}0"):

@@ -347,6 +347,7 @@ def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Projec
     cells = (
         "%load_ext framework\nlimit = 3",
         "%sluice --name shop\npipeline.run()",
+        "%%sluice first\n@dp.table\ndef replaced():\n    return 1",
         "\n%%sluice first\n\n@dp.table\ndef a():\n    return limit",
         "%%sql\nCREATE MATERIALIZED VIEW b AS SELECT 1 AS x;",
         "%%sql\nSELECT * FROM a",
@@ -358,7 +359,7 @@ def test_a_notebook_with_cells_that_are_modules_declares_in_them(project: Projec
     file = json.dumps(text, indent=1)
     exported = "# Databricks notebook source\n" + "\n\n# COMMAND ----------\n\n".join(
         cell if "%" not in cell else "\n".join(f"# MAGIC {line}" for line in cell.strip().split("\n"))
-        for cell in (*cells[2:4], "pipeline.run()", "limit = 3")
+        for cell in (*cells[2:5], "pipeline.run()", "limit = 3")
     )
     project.write({"transformations/a.ipynb": file, "exported/b.py": exported})
     registry = project.load()

@@ -100,6 +100,17 @@ def test_a_lock_of_another_release_is_a_finding_of_the_pipeline(world: HandWritt
     assert [each for each in world.examine().findings if each.flow is None] == []
 
 
+def test_each_file_that_keeps_updates_from_beginning_is_a_finding(world: HandWrittenWorld) -> None:
+    """The identity of the storage, a reset request and a backup of another release, each with its path."""
+    paths = [world.storage.path(*parts) for parts in (["storage.json"], ["resets", "a~a.json"], ["backups", "a", "1"])]
+    paths[-1] += "/backup.json"
+    for path in paths:
+        world.storage.write_text(path, '{"format": 9}')
+    found = [each for each in world.examine().findings if each.flow is None]
+    assert {each.condition for each in found} == {"STORED_FORMAT_UNKNOWN"}
+    assert [each.cause.partition(",")[0] for each in found] == paths
+
+
 def test_a_failure_of_an_earlier_checkpoint_is_over(world: HandWrittenWorld) -> None:
     """After a reset, the next update decides whether the flow still fails."""
     world.clock.sleep(10)

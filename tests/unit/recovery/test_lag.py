@@ -29,6 +29,7 @@ from framework.sources.port import SourceReference, SourceShape
 from framework.testing.manual_clock import START, ManualClock
 from framework.views.lag import lag_json, lag_table
 from tests.support.fake_pipeline import name
+from tests.support.hand_written_world import HandWrittenWorld
 
 TABLE = DatasetKind.STREAMING_TABLE
 FLOWS = ("fresh", "drained", "unread", "opaque", "once")
@@ -159,6 +160,17 @@ def test_a_flow_that_can_not_be_resolved_is_unknown_with_a_reason(world: World) 
     ]
     (one,) = read_lag(graph, world.store, clock=world.clock, flow="fresh")
     assert one.reason == fault.what
+
+
+def test_a_flow_with_a_file_of_another_release_has_its_path_as_the_reason(tmp_path: Path) -> None:
+    """Also a file that only the start of the flow needs; another flow keeps its lag."""
+    world = HandWrittenWorld(tmp_path, ("first", "second", "third"))
+    paths = [world.path("first") / "read_commits.json", world.path("second").parent / "table.json"]
+    for path in paths:
+        path.write_text('{"format": 9}', "utf-8")
+    first, second, third = read_lag(world.graph, world.store, clock=world.clock)
+    assert [each.reason.partition(",")[0] for each in (first, second)] == [str(each) for each in paths]
+    assert [each.health for each in (first, second, third)] == [FlowHealth.UNKNOWN] * 2 + [FlowHealth.BEHIND]
 
 
 def test_a_silent_flow_of_a_continuous_update_is_stuck_and_one_without_rows_is_not(

@@ -8,6 +8,7 @@ import pytest
 
 from framework.sandbox.expectations.any_order import drawn_orders, items_of
 from framework.sandbox.given_source import Batch
+from tests.support.spark_types import schema
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
@@ -38,3 +39,10 @@ def test_rows_arrive_one_by_one_and_files_as_a_whole() -> None:
     file = Batch(value=(), content=b"{}", file="a.json")
     batches = [Batch(value=[(1, "a"), {"id": 2}]), file, Batch(value="id | name\n3 | c")]
     assert [(1, "a"), {"id": 2}, file, {"id": "3", "name": "c"}] == [item.value for item in items_of(batches)]
+
+
+def test_rows_by_position_have_the_columns_of_earlier_batches() -> None:
+    """So each of them can arrive first."""
+    columns = schema("id: int")
+    batches = [Batch(value=[(1,)], schema=columns), Batch(value=[(2,), {"id": 3}])]
+    assert [columns, columns, None] == [item.schema for item in items_of(batches)]

@@ -125,6 +125,8 @@ def test_missing_values_of_pandas_are_null() -> None:
                 "cause": "it is not a whole number.",
             },
         ),
+        ([{"ID": 1}, {"id": 2}], "TEST_ROW_COLUMN_TWICE", {"column": "id", "first": "ID", "second": "id"}),
+        ("id | id\n1 | 2", "TEST_ROW_COLUMN_TWICE", {"column": "id", "first": "id", "second": "id"}),
         (Path("nowhere.csv"), "TEST_ROW_FILE_NOT_FOUND", {"path": Path("nowhere.csv")}),
         (
             Path("rows.xlsx"),

@@ -24,11 +24,11 @@ CONDITIONS: dict[str, Condition] = {
         "Name a dataset, or a file of the pipeline's libraries, relative to the test file.",
     ),
     "TEST_FILE_MODEL_AMBIGUOUS": Condition(
-        "{model} declares several datasets: {datasets}.", "Name one of them as `callable`, or as `model`."
+        "{model} declares several datasets: {datasets}.", "Name one of them with the key callable, or as the model."
     ),
     "DATABRICKS_TEST_SESSION": Condition(
-        "`TestPipeline.run` got a session that is not that of the fixture `test_spark`.",
-        "Name `test_spark` as an argument of the test, and pass it on.",
+        "`TestPipeline.run` got a session that is not that of the fixture test_spark.",
+        "Make the fixture an argument of the test, and pass it on.",
     ),
     "DATABRICKS_TEST_TABLE_CREATED": Condition(
         "The run selects {table}, which the test has created itself.",

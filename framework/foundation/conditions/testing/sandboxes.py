@@ -39,13 +39,13 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "TEST_NO_UPDATE": Condition("No update of the sandbox has run yet.", "Call update() first."),
     "TEST_COLUMN_UNKNOWN": Condition(
-        "{dataset} has no column {column!r}; it has {columns}.{hint}", "Correct the name in `only`."
+        "{dataset} has no column {column!r}; it has {columns}.{hint}", "Correct the name in only=[…]."
     ),
     "TEST_EXPECTATION_UNKNOWN": Condition(
         "{dataset} has no expectation {expectation!r}; {known}.{hint}", "Correct the name, or name another dataset."
     ),
     "TEST_QUALITY_WITHOUT_COUNT": Condition(
-        "Neither `passed` nor `failed` is given for the expectation {expectation!r}.", "Give one of them, or both."
+        "No count of the expectation {expectation!r} is given.", "Write passed=…, failed=… or both."
     ),
     "TEST_REASON_UNKNOWN": Condition(
         "{reason!r} is neither an expectation of {dataset} nor an error condition.{hint}",
@@ -78,9 +78,9 @@ CONDITIONS: dict[str, Condition] = {
         "Install git and run the test in a clone of the repository; or use a folder with the code of the release.",
     ),
     "TEST_RELEASE_NOT_FOUND": Condition(
-        "git knows no tag, branch or commit {release!r} in {folder}.{hint}",
-        "Correct the name. A clone of a CI service often has no tags: fetch them (`git fetch --tags`, or "
-        "`fetch-depth: 0` of actions/checkout).",
+        "Git knows no tag, branch or commit {release!r} in {folder}.{hint}",
+        "Correct the name. A clone of a CI service often has no tags: fetch them, as `fetch-depth: 0` "
+        "of actions/checkout does.",
     ),
     "TEST_RELEASE_WITHOUT_SPEC": Condition(
         "The release {release} has no file {file} in {folder}.",
