@@ -169,12 +169,12 @@ class Inputs:
         return tuple(self._missing.values())
 
     def unused(self) -> tuple[SluiceError, ...]:
-        """Return an error for each given input that no read has taken."""
+        """Return an error for each given input that no read has taken; real ones may be of writes."""
         seen = list(self._seen)
         return tuple(
             UserError("TEST_INPUT_UNUSED", source=each.written, hint=nearest_hint(each.written, seen))
             for each in self.sources
-            if each.taken is None
+            if each.taken is None and not each.real
         )
 
     def staged(self, spark: SparkSession, read: SourceRead) -> StagedRead | None:
@@ -184,10 +184,9 @@ class Inputs:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
         self._spark = spark
-        if read.path is not None and self._is_own(read.path):
-            return None
-        if (written := self._read_back(read)) is not None:
-            return written
+        is_own = read.path is not None and self._is_own(read.path)
+        if is_own or (written := self._read_back(read)) is not None:
+            return None if is_own else written
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
         given = [each for each in found if each is not None]
         schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
@@ -220,6 +219,12 @@ class Inputs:
         folder = self._written / folder_of_path(path)
         folder.parent.mkdir(parents=True, exist_ok=True)
         return str(folder)
+
+    def lets_through(self, name: str) -> bool:
+        """Whether the test lets a table or path through by its name as in the code, or by the end of it."""
+        kind = InputKind.PATH if "/" in name else InputKind.TABLE
+        found = self._nearest(InputName(kind=kind, text=name))
+        return found is not None and found.real
 
     def _is_own(self, path: str) -> bool:
         """Whether a path is below the folder of the sandbox."""

@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 
 from framework import Pipeline
 from framework import pipelines as dp
+from framework.declare.workspace.dbutils import DBUtils
 from framework.foundation.errors import GraphErrors, RequestErrors, UserError
 from framework.sandbox.sandbox import Sandbox
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 spark: Any = None
-dbutils: Any = None
+dbutils = DBUtils()
 """The globals of pipeline modules."""
 
 ORDERS = "id INT, customer STRING, amount DECIMAL(9,2), at TIMESTAMP"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declare.session.patches import Patch, Patches
 from framework.declare.workspace.given_reads import delta_table_patches, read_given, read_given_table, written_path
+from framework.declare.workspace.isolated_writes import isolated_write_patches
 from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
 from framework.declare.workspace.surroundings import Surroundings, found_inputs, found_surroundings
 from framework.foundation.errors import UserError
@@ -141,7 +142,7 @@ def _patches() -> list[Patch]:
     ]
     found = [Patch(owner, name, _with_paths) for owner, names in methods for name in names if name in owner.__dict__]
     found += [Patch(DataFrameReader, "jdbc", _with_given_table), Patch(DataFrameWriter, "jdbc", _with_discarded_rows)]
-    found += delta_table_patches()
+    found += [*delta_table_patches(), *isolated_write_patches()]
     for owner, _ in methods:
         found += [Patch(owner, "option", _with_option), Patch(owner, "options", _with_options)]
     return found

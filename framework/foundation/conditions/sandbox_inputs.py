@@ -30,6 +30,14 @@ CONDITIONS: dict[str, Condition] = {
         "Update a dataset that reads it, or give what its flows read instead.",
     ),
     "TEST_INPUT_INVALID": Condition("The rows of {source} can't be given: {cause}.", "Correct the call of given(…)."),
+    "TEST_WRITE_NOT_ISOLATED": Condition(
+        "{call} is not isolated: it would change what is outside of the sandbox.",
+        "Write to a path, which stays in the sandbox, or let the call through with given({name!r}, real=True).",
+    ),
+    "TEST_READ_NOT_ISOLATED": Condition(
+        "{call} is not isolated: it would read what is outside of the sandbox.",
+        "Read it with `spark.read`, or let the call through with given({name!r}, real=True).",
+    ),
     "TEST_MESSAGE_INVALID": Condition(
         "{message} is no message of the topic {topic}.",
         "Write a dict, a text, bytes, or a tuple of key and value.",
