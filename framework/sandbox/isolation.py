@@ -220,7 +220,7 @@ class IsolatedPipeline:
         if errors or graph is None:
             raise GraphErrors(list({error.render(): error for error in errors}.values()))
         unused = self._inputs.unused()
-        if unused:
+        if unused and not any(each.kind is DatasetKind.FOREACH_BATCH_SINK for each in graph.datasets):
             raise RequestErrors(unused)
         return graph
 
