@@ -32,9 +32,10 @@ class Given:
         """Whether it is `open`."""
         return name == "main.open"
 
-    def table(self, spark: Any, name: Any, text: str) -> str | None:
-        """No table is given."""
-        del spark, name, text
+    def table(self, spark: Any, name: Any, text: str) -> str:
+        """A place for each table."""
+        del spark, text
+        return f"/tables/{name}"
 
 
 @pytest.fixture
