@@ -69,6 +69,10 @@ class GivenInputs(Protocol):
         """Return where the code of a sandbox writes in place of a path."""
         ...
 
+    def lets_through(self, name: str) -> bool:
+        """Whether the test lets a table or path through by its name, for what a sandbox can't isolate."""
+        ...
+
     def table(self, spark: SparkSession, name: QualifiedName, text: str) -> str | None:
         """Return the folder of the Delta table with the given rows of a table; None if the real table is read.
 

@@ -102,7 +102,7 @@ def csv_line(values: Sequence[Any], separator: str) -> str | None:
             not text or text != text.strip() or any(s in text for s in (separator, '"', "#"))
         )
         cells.append('"' + text.replace('"', '\\"') + '"' if needs_quotes else text)
-    return separator.join(cells)
+    return separator.join(cells) or '""'  # Spark skips blank lines, and reads "" as NULL
 
 
 def plain_text(value: Any) -> str:

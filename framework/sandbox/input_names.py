@@ -85,6 +85,17 @@ def names_of(read: SourceRead) -> tuple[InputName, ...]:
     return (InputName(kind=InputKind.NAMED, text=text),)
 
 
+def folder_of_path(path: str) -> str:
+    """Return a relative folder for what code writes to a path; folders and patterns in it have the same place in it.
+
+    Examples:
+        >>> [folder_of_path(path) for path in ("dbfs:/mnt/out/a", "/mnt/*.json", "s3a://bucket/out", "../out")]
+        ['files/mnt/out/a', 'files/mnt/*.json', 's3/bucket/out', 'files/_parent/out']
+    """
+    scheme, parts = _path_parts(path)
+    return "/".join([scheme or "files", *("_parent" if part == ".." else part for part in parts)])
+
+
 def name_of_table(name: QualifiedName) -> InputName:
     """Return the input of a table by its full name."""
     return InputName(kind=InputKind.TABLE, text=str(name))
@@ -135,7 +146,7 @@ def _path_parts(path: str) -> tuple[str, list[str]]:
     scheme = "" if match is None else match["scheme"].lower().replace("s3a", "s3").replace("s3n", "s3")
     plain = posixpath.normpath(path if match is None else match["rest"])
     plain = plain.removeprefix("/dbfs") if plain.startswith("/dbfs/") else plain
-    return "" if scheme in _LOCAL else scheme, [part for part in plain.split("/") if part not in {"", ".", ".."}]
+    return "" if scheme in _LOCAL else scheme, [part for part in plain.split("/") if part not in {"", "."}]
 
 
 def _table_nearness(written: str, name: str) -> Nearness:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from framework.sandbox.input_names import (
     InputKind,
     InputName,
     Nearness,
+    folder_of_path,
+    is_glob,
     name_of_copy,
     name_of_table,
     names_of,
@@ -60,7 +63,7 @@ class Inputs:
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
         self._is_guessing = False
-        self._written: dict[str, Path] = {}
+        self._written = folder.parent / "written"
         self._ingestions: Registry | None = None
         self.schemas: dict[str, StructType | None] = {}
         self.tables: Mapping[QualifiedName, str] = {}
@@ -166,12 +169,12 @@ class Inputs:
         return tuple(self._missing.values())
 
     def unused(self) -> tuple[SluiceError, ...]:
-        """Return an error for each given input that no read has taken."""
+        """Return an error for each given input that no read has taken; real ones may be of writes."""
         seen = list(self._seen)
         return tuple(
             UserError("TEST_INPUT_UNUSED", source=each.written, hint=nearest_hint(each.written, seen))
             for each in self.sources
-            if each.taken is None
+            if each.taken is None and not each.real
         )
 
     def staged(self, spark: SparkSession, read: SourceRead) -> StagedRead | None:
@@ -181,8 +184,9 @@ class Inputs:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
         self._spark = spark
-        if (written := self._read_back(read)) is not None:
-            return written
+        is_own = read.path is not None and self._is_own(read.path)
+        if is_own or (written := self._read_back(read)) is not None:
+            return None if is_own else written
         found = [each for name in names_of(read) for each in self._all_taken(name, read.location)]
         given = [each for each in found if each is not None]
         schema = kafka_columns(read.options) if read.format == KAFKA else read.schema
@@ -202,24 +206,38 @@ class Inputs:
     def written(self, path: str) -> str:
         """Return where the code writes in place of a path: in the sandbox, unless the real path is let through.
 
-        What the code has written is read back by the same path.
+        What the code has written is read back by the same path, by a folder above it, or by a pattern. Paths of the
+        sandbox, which listings of files have, stay as they are.
         """
         name = InputName(kind=InputKind.PATH, text=path)
         real = self._nearest(name)
         if real is not None and real.real:
             real.taken = name
             return path
-        folder = self._written.setdefault(path, self._folder.parent / "written" / f"{len(self._written)}_{_slug(path)}")
+        if self._is_own(path):
+            return path
+        folder = self._written / folder_of_path(path)
         folder.parent.mkdir(parents=True, exist_ok=True)
         return str(folder)
 
+    def lets_through(self, name: str) -> bool:
+        """Whether the test lets a table or path through by its name as in the code, or by the end of it."""
+        kind = InputKind.PATH if "/" in name else InputKind.TABLE
+        found = self._nearest(InputName(kind=kind, text=name))
+        return found is not None and found.real
+
+    def _is_own(self, path: str) -> bool:
+        """Whether a path is below the folder of the sandbox."""
+        return Path(path.removeprefix("file:").removeprefix("//")).is_relative_to(self._folder.parent)
+
     def _read_back(self, read: SourceRead) -> StagedRead | None:
         """Return where a path is that the code has written, unless the test gives it."""
-        if read.path is None:
+        if read.path is None or self._nearest(InputName(kind=InputKind.PATH, text=read.path)) is not None:
             return None
-        name = InputName(kind=InputKind.PATH, text=read.path)
-        found = next((folder for path, folder in self._written.items() if name.nearness(path) is Nearness.WHOLE), None)
-        return None if found is None or self._nearest(name) is not None else StagedRead(path=str(found))
+        written = folder_of_path(read.path)
+        place = self._written.joinpath(*takewhile(lambda part: not is_glob(part), written.split("/")))
+        has_files = any(each.is_file() for each in (place, *place.rglob("*")))
+        return StagedRead(path=str(self._written / written)) if has_files else None
 
     def _rows(self, spark: SparkSession, source: GivenSource, read: SourceRead) -> StagedRead:
         if read.format == _DELTA:

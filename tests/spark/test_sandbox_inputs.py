@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 
 from framework import Pipeline
 from framework import pipelines as dp
+from framework.declare.workspace.dbutils import DBUtils
 from framework.foundation.errors import GraphErrors, RequestErrors, UserError
 from framework.sandbox.sandbox import Sandbox
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 spark: Any = None
-"""The global of pipeline modules."""
+dbutils = DBUtils()
+"""The globals of pipeline modules."""
 
 ORDERS = "id INT, customer STRING, amount DECIMAL(9,2), at TIMESTAMP"
 TABLE = """
@@ -372,6 +374,82 @@ def test_nothing_outside_of_the_folder_of_a_sandbox_changes(spark: SparkSession,
         (written,) = (tmp_path / "1" / "sandbox" / "written").iterdir()
         assert [row.id for row in spark.read.format("delta").load(str(written)).collect()] == [0]
     assert [*place.iterdir()] == []
+
+
+def copying_files(place: Path) -> Any:
+    """Return the declarations of a pipeline whose sink writes and deletes files with `dbutils.fs`."""
+
+    def declare() -> None:
+        out = f"{place}/out"
+
+        @dp.table
+        def orders() -> Any:
+            return spark.readStream.schema("id INT").json("data/orders")
+
+        @dp.foreach_batch_sink(name="export")
+        def export(rows: Any, number: int) -> None:
+            dbutils.fs.mkdirs(out)
+            dbutils.fs.put(f"{out}/{number}.txt", str([row.id for row in rows.collect()]))
+            (listed,) = dbutils.fs.ls(out)
+            dbutils.fs.cp(listed.path, f"{out}/copies/{number}.txt")
+            found = spark.read.text(f"{out}/copies").collect() + spark.read.text(f"{out}/*.txt").collect()
+            assert [row.value for row in found] == ["[7]", "[7]"]
+            dbutils.fs.rm(str(place), recurse=True)
+
+        @dp.append_flow(target="export")
+        def rows_of_orders() -> Any:
+            return spark.readStream.table("orders")
+
+    return declare
+
+
+def test_file_functions_of_databricks_stay_in_the_sandbox(spark: SparkSession, tmp_path: Path) -> None:
+    """`dbutils.fs` reads what the code has written before, and deletes nothing outside of the sandbox."""
+    place = tmp_path / "outside"
+    place.mkdir()
+    (place / "kept.txt").write_text("real")
+    with sandbox(spark, tmp_path, copying_files(place)) as test:
+        test.given("data/orders", [{"id": 7}])
+        test.update()
+    assert [each.name for each in place.iterdir()] == ["kept.txt"]
+
+
+def test_file_functions_of_databricks_do_not_read_what_is_not_given(spark: SparkSession, tmp_path: Path) -> None:
+    """A listing of a real folder while modules are loaded is an error."""
+    (tmp_path / "real.txt").write_text("real")
+
+    def declare() -> None:
+        @dp.materialized_view
+        def files() -> Any:
+            return spark.createDataFrame([(each.name,) for each in dbutils.fs.ls(str(tmp_path))], "name STRING")
+
+    with sandbox(spark, tmp_path, declare) as test, pytest.raises(GraphErrors) as missing:
+        test.update()
+    assert {each.condition for each in missing.value.errors} == {"TEST_INPUT_NOT_GIVEN"}
+
+
+def test_batches_are_not_sent_to_databases_and_topics(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch function of a sandbox runs to its end; nothing is connected to."""
+    written = dict[int, int]()
+
+    def declare() -> None:
+        @dp.foreach_batch_sink(name="export")
+        def export(rows: Any, number: int) -> None:
+            rows.write.jdbc("jdbc:postgresql://127.0.0.1:1/none", "t")
+            rows.write.format("jdbc").option("url", "jdbc:postgresql://127.0.0.1:1/none").option("dbtable", "t").save()
+            rows.selectExpr("CAST(id AS STRING) AS value").write.format("kafka").option("topic", "t").save()
+            rows.write.format("json").option("path", f"{tmp_path}/out").save()
+            written[number] = spark.read.schema("id INT").json(f"{tmp_path}/out").count()
+
+        @dp.append_flow(target="export")
+        def orders() -> Any:
+            return spark.readStream.schema("id INT").json("data/orders")
+
+    with sandbox(spark, tmp_path, declare) as test:
+        test.given("data/orders", [{"id": 7}])
+        test.update()
+    assert written == {0: 1}
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_read_while_modules_are_loaded_needs_a_given_input(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`dbutils.fs`: files of mapped paths, and of all file systems of the session, through Hadoop."""
+"""`dbutils.fs`: files of mapped paths, and of all file systems of the session, through Hadoop.
+
+In a sandbox, its functions write below the folder of the sandbox, and read what was written there, or given files.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from framework.declare.session.mutations import is_guarded
+from framework.declare.workspace.given_reads import staged_read, written_path
 from framework.declare.workspace.refusals import Part
 from framework.declare.workspace.spark_paths import spelled_path
 from framework.declare.workspace.surroundings import is_updating, surroundings
@@ -52,13 +56,13 @@ class Files(Part):
     def ls(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, or the entry of a file."""
         with _failing("ls", path):
-            system, target = _located(path)
+            system, target = _located(_read(path))
             return sorted(_info(status) for status in system.listStatus(target))
 
     def head(self, file: str, maxBytes: int = _HEAD_BYTES) -> str:  # noqa: N803 - Databricks' name
         """Return the beginning of a file as text."""
         with _failing("head", file):
-            system, target = _located(file)
+            system, target = _located(_read(file))
             stream = system.open(target)
             try:
                 return bytes(stream.readNBytes(maxBytes)).decode("utf-8", "replace")
@@ -68,7 +72,7 @@ class Files(Part):
     def put(self, file: str, contents: str, overwrite: bool = False) -> bool:  # noqa: FBT001, FBT002 - Databricks' signature
         """Write a text to a file."""
         with _writing("put", file):
-            system, target = _located(file)
+            system, target = _located(written_path(file))
             stream = system.create(target, overwrite)
             try:
                 stream.write(contents.encode("utf-8"))
@@ -79,13 +83,13 @@ class Files(Part):
     def mkdirs(self, dir: str) -> bool:
         """Create a folder, and its parents."""
         with _writing("mkdirs", dir):
-            system, target = _located(dir)
+            system, target = _located(written_path(dir))
             return bool(system.mkdirs(target))
 
     def cp(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - Databricks' signature
         """Copy a file, or with `recurse` a folder with all its content."""
         with _writing("cp", from_):
-            (source_system, source), (system, target) = _located(from_), _located(to)
+            (source_system, source), (system, target) = _located(_read(from_)), _located(written_path(to))
             if source_system.getFileStatus(source).isDirectory():
                 _check_recursion("cp", from_, recurse=recurse)
             elif system.exists(target) and system.getFileStatus(target).isDirectory():
@@ -101,7 +105,7 @@ class Files(Part):
     def rm(self, dir: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - Databricks' signature
         """Delete a file, or with `recurse` a folder; return whether it existed."""
         with _writing("rm", dir):
-            system, target = _located(dir)
+            system, target = _located(written_path(dir))
             return bool(system.delete(target, recurse))
 
     def mounts(self) -> list[MountInfo]:
@@ -125,6 +129,16 @@ class Files(Part):
     def refreshMounts(self) -> bool:  # noqa: N802 - Databricks' name
         """Do nothing."""
         return True
+
+
+def _read(path: str) -> str:
+    """Return where files are read in place of a path: in a sandbox those that were written or given, as bytes.
+
+    Raises:
+        UserError: TEST_INPUT_NOT_GIVEN.
+    """
+    staged = staged_read(surroundings().spark, "binaryFile", path, {}, streaming=False)
+    return path if staged is None else staged.path
 
 
 def _located(path: str) -> tuple[Any, Any]:

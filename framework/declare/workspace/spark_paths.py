@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declare.session.patches import Patch, Patches
 from framework.declare.workspace.given_reads import delta_table_patches, read_given, read_given_table, written_path
+from framework.declare.workspace.isolated_writes import isolated_write_patches
 from framework.declare.workspace.path_map import MAPPED, ROOTS, is_below, is_of_workspace
 from framework.declare.workspace.surroundings import Surroundings, found_inputs, found_surroundings
 from framework.foundation.errors import UserError
@@ -28,6 +29,8 @@ _FORMATS = ("json", "csv", "parquet", "text", "orc", "xml")
 _GLOB = frozenset("*?[{")
 _OF_OPTIONS = ("path", "location", "destination")
 """Suffixes of the names of options that have paths as values."""
+_HAS_PATH = "_sluice_has_path"
+"""The attribute of a writer in a sandbox whose path is an option."""
 
 
 def spark_paths() -> AbstractContextManager[None]:
@@ -138,7 +141,8 @@ def _patches() -> list[Patch]:
         (DataStreamWriter, ("start",)),
     ]
     found = [Patch(owner, name, _with_paths) for owner, names in methods for name in names if name in owner.__dict__]
-    found += [Patch(DataFrameReader, "jdbc", _with_given_table), *delta_table_patches()]
+    found += [Patch(DataFrameReader, "jdbc", _with_given_table), Patch(DataFrameWriter, "jdbc", _with_discarded_rows)]
+    found += [*delta_table_patches(), *isolated_write_patches()]
     for owner, _ in methods:
         found += [Patch(owner, "option", _with_option), Patch(owner, "options", _with_options)]
     return found
@@ -157,6 +161,8 @@ def _with_paths(original: Callable[..., Any]) -> Callable[..., Any]:
         if found_inputs() is not None:
             if reads and (given := read_given(original, self, args, kwargs)) is not None:
                 return given
+            if original.__name__ == "save" and _is_without_path(original, self, args, kwargs):
+                return original(_discarding(self))
             if not reads:
                 args, kwargs = _written(original, self, args, kwargs)
         paths = args if several else args[:1]
@@ -172,6 +178,25 @@ def _written(original: Callable[..., Any], writer: Any, args: Any, kwargs: Any) 
     if isinstance(bound.arguments.get("path"), str):
         bound.arguments["path"] = written_path(bound.arguments["path"])
     return bound.args[1:], bound.kwargs
+
+
+def _is_without_path(original: Callable[..., Any], writer: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a call of `save` writes to a database, a topic or another system that has no path."""
+    path = inspect.signature(original).bind(writer, *args, **kwargs).arguments.get("path")
+    return path is None and not getattr(writer, _HAS_PATH, False)
+
+
+def _discarding(writer: Any) -> Any:
+    """Return a writer that runs its query and writes nothing, for systems outside of a sandbox."""
+    return writer.format("noop").mode("append")
+
+
+def _with_discarded_rows(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def jdbc(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(self, *args, **kwargs) if found_inputs() is None else _discarding(self).save()
+
+    return jdbc
 
 
 def _with_given_table(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,5 +226,8 @@ def _with_options(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _option_of(of: Any, key: Any, value: Any) -> Any:
     """Return the value of an option of a reader or writer; a writer in a sandbox writes below its folder."""
-    is_written = found_inputs() is not None and isinstance(key, str) and key.lower() == "path"
-    return written_path(value) if is_written and type(of).__name__.endswith("Writer") else _spelled_option(key, value)
+    is_path = found_inputs() is not None and isinstance(key, str) and key.lower() == "path"
+    if not (is_path and type(of).__name__.endswith("Writer")):
+        return _spelled_option(key, value)
+    setattr(of, _HAS_PATH, True)
+    return written_path(value)

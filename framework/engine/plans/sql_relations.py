@@ -62,6 +62,12 @@ def is_command(plan: Any) -> bool:
     return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
 
 
+def holds_command(plan: Any) -> bool:
+    """Return whether a parsed statement is a command, also one after WITH, or several after FROM."""
+    wrapped = plan.nodeName() in {"UnresolvedWith", "Union"}
+    return any(holds_command(each) for each in scala_items(plan.children())) if wrapped else is_command(plan)
+
+
 @built_once
 def _plan_class(name: str) -> Any:
     loader = java_class("java.lang.Thread").currentThread().getContextClassLoader()

@@ -34,6 +34,14 @@ CONDITIONS: dict[str, Condition] = {
         "{dataset} is a temporary view of a stream, whose rows are in no table.",
         "Compare the table that reads it.",
     ),
+    "TEST_WRITE_NOT_ISOLATED": Condition(
+        "{call} is not isolated: it would change what is outside of the sandbox.",
+        "Write to a path, which stays in the sandbox, or let the call through with given({name!r}, real=True).",
+    ),
+    "TEST_READ_NOT_ISOLATED": Condition(
+        "{call} is not isolated: it would read what is outside of the sandbox.",
+        "Read it with `spark.read`, or let the call through with given({name!r}, real=True).",
+    ),
     "TEST_MESSAGE_INVALID": Condition(
         "{message} is no message of the topic {topic}.",
         "Write a dict, a text, bytes, or a tuple of key and value.",

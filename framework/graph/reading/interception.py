@@ -29,6 +29,7 @@ from framework.declare.session.registered_functions import current_functions
 from framework.declare.session.sql_calls import pyspark_sql, sql_handled_by
 from framework.declare.sql.namespaces import Namespace, current_namespace, namespace_of_query
 from framework.declare.workspace.given_reads import given_reader, staged_read
+from framework.declare.workspace.isolated_writes import isolated_command, temporary_view
 from framework.declare.workspace.spark_paths import spelled_options, spelled_path
 from framework.declare.workspace.sql_secrets import with_secrets
 from framework.declare.workspace.surroundings import found_inputs, reads_of_engine
@@ -38,6 +39,7 @@ from framework.engine.plans.relations import qualified
 from framework.engine.plans.sql_relations import (
     SqlRelation,
     find_relations,
+    holds_command,
     is_command,
     parse,
     replace_relations,
@@ -302,9 +304,9 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
     functions = current_functions()
     text = with_secrets(text if functions is None else functions.with_own_names(text))
     text, plan, calls = parse_with_file_calls(spark, text)
-    if is_command(plan):
+    if is_command(plan) or (found_inputs() is not None and holds_command(plan)):
         if _runs_commands.get():
-            return pyspark_sql(spark, text)
+            return _command(spark, text, reads)
         raise UserError(
             "UNSUPPORTED_PIPELINE_SPARK_SQL_COMMAND",
             location=caller_location(),
@@ -333,6 +335,15 @@ def _query(spark: SparkSession, text: str, args: Any, reads: TableReads) -> Data
         found[relation] = qualified(read, relation.parts)
     rows = of_plan(spark, replace_relations(plan, found)) if found else pyspark_sql(spark, text)
     return deduplicated(rows, text)
+
+
+def _command(spark: SparkSession, text: str, reads: TableReads) -> DataFrame:
+    """Run a command; in a sandbox, a temporary view reads given rows, and what leaves the sandbox is refused."""
+    view = None if found_inputs() is None else temporary_view(text)
+    if view is None:
+        return pyspark_sql(spark, isolated_command(spark, text))
+    _query(spark, view[1], None, reads).createOrReplaceTempView(view[0])
+    return spark.range(0).drop("id")  # the command's result: no rows, no columns
 
 
 def _path_of_relation(spark: SparkSession, relation: SqlRelation) -> str:

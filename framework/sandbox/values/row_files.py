@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def read_rows(path: Path) -> FileRows:
     if read is None:
         raise UserError("TEST_ROW_FILE_INVALID", path=path, cause=f"its name ends with {path.suffix!r}.")
     try:
-        return read(path.read_text("utf-8-sig"))
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return read(file.read())
     except FileNotFoundError:
         raise UserError("TEST_ROW_FILE_NOT_FOUND", path=path) from None
     except (OSError, ValueError, csv.Error) as error:
@@ -38,7 +40,7 @@ def read_rows(path: Path) -> FileRows:
 
 def _csv(text: str, delimiter: str = ",") -> FileRows:
     """Return the header of a CSV file and its rows with their lines; a blank cell is NULL."""
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header = next(reader, None)
     if header is None:
         msg = "it has no header"
@@ -67,7 +69,7 @@ def _json(text: str) -> FileRows:
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 row = json.loads(line)

@@ -69,7 +69,7 @@ def parse_text_table(text: str) -> tuple[tuple[str, ...], tuple[TextRow, ...]]:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that have cells, with their numbers."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#") and not _RULE.fullmatch(stripped):
             yield number, stripped

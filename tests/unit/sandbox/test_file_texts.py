@@ -63,6 +63,7 @@ def test_json_has_a_value_as_spark_reads_it(value: Any, kind: DataType, text: st
         ((1, "a", None), "1;a;"),
         (("", " b", "c;d", 'e"f'), '"";" b";"c;d";"e\\"f"'),
         ((False, Decimal("1.50"), NOON), "false;1.50;2026-01-31T12:00:00.000000Z"),
+        ((None,), '""'),
         (("a\nb",), None),
         (("a\\",), None),
     ],

@@ -66,6 +66,20 @@ def test_rows_of_files_are_rows(tmp_path: Path, name: str, text: str) -> None:
     assert [ADA, (None, None, None)] == Rows.of(path).typed(PEOPLE)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.csv", 'id,name\r\n1,x\u2028y\r\n2,"x\r\ny"\r\n'),
+        ("rows.jsonl", '{"id": 1, "name": "x\u2028y"}\n{"id": 2, "name": "x\\r\\ny"}'),
+    ],
+)
+def test_rows_of_files_keep_the_line_breaks_of_texts(tmp_path: Path, name: str, text: str) -> None:
+    """Only a line break outside of quotes ends a row; other separators of Unicode are signs of a text."""
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert [(1, "x\u2028y"), (2, "x\r\ny")] == Rows.of(path).typed(schema("id: int, name: string"))
+
+
 def test_a_missing_column_is_null() -> None:
     """In dicts, text tables and mixed rows, which then have the named columns by position."""
     rows = Rows.of([{"name": "Ada"}, {"id": 2}], columns=["id"])

@@ -41,6 +41,12 @@ def test_a_text_in_quotes_is_kept_as_it_is() -> None:
     assert [(str, str), (str, TextCell), (str, str), (str, TextCell)] == [tuple(map(type, row)) for row in rows]
 
 
+def test_only_a_line_break_ends_a_line() -> None:
+    """Other separators of Unicode are signs of a text."""
+    _, rows = cells("a | b\nx\u2028y | \u0085z\x0cz")
+    assert [("x\u2028y", "z\x0cz")] == rows
+
+
 @pytest.mark.parametrize(
     "text",
     [
