@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.foundation.clock import Clock
+from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
+from framework.foundation.files.stored_format import UNUSABLE
 from framework.foundation.names import QualifiedName
 from framework.ingest.state import GatewayStore, Mode
 
 _FRESH_SECONDS = 2.0
+_UNUSABLE = UNUSABLE | {"INGESTION_STATE_DAMAGED"}
 _MISSED = "its table was not among those of an earlier update, and its new snapshot could not begin"
 _GATEWAY_PAUSED = "its gateway is paused; `sluice ingest resume` continues it"
 _REASONS: Mapping[Mode, str] = {
@@ -61,9 +64,19 @@ class Holds:
         self._held: frozenset[QualifiedName] = frozenset()
 
     def __contains__(self, flow: object) -> bool:
-        """Whether a flow is held."""
-        now = self._clock.monotonic()
+        """Whether a flow is held.
+
+        A file that another release writes meanwhile must not end a running update: the flows held before stay held.
+
+        Raises:
+            OperationError: the storage can't be read, or has an unusable file at the first look.
+        """
+        now, is_first = self._clock.monotonic(), self._read_at is None
         if self._read_at is None or now - self._read_at >= _FRESH_SECONDS:
+            try:
+                self._held = frozenset(held_flows(self._storage))
+            except OperationError as error:
+                if is_first or error.condition not in _UNUSABLE:
+                    raise
             self._read_at = now
-            self._held = frozenset(held_flows(self._storage))
         return flow in self._held

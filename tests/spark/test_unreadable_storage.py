@@ -84,7 +84,7 @@ class Chain:
     def check_no_update_begins(self) -> None:
         """Check that plan, run and doctor name each file of another release that updates begin with; none writes."""
         storage = self.world.root / "storage"
-        for name in ("storage.json", "resets/main.s.raw~main.s.raw.json", "update.lock"):
+        for name in ("storage.json", "resets/main.s.raw~main.s.raw.json", "prunes/a.s.t.json", "update.lock"):
             path = storage / name
             text = path.read_text("utf-8") if path.exists() else None
             path.parent.mkdir(exist_ok=True)

@@ -100,7 +100,9 @@ def _pipeline_faults(graph: DataflowGraph, store: TableStore) -> Iterator[Operat
     """Yield an error for each file with which no update begins, and for each table whose deletion was interrupted."""
     yield from start_faults(store.storage)
     yield from backup_faults(store.storage)
-    for table in LeftTables(graph=graph, store=store).begun():
+    left = LeftTables(graph=graph, store=store)
+    yield from left.mark_faults()
+    for table in left.begun():
         place = table.path or "a place that is no longer known"
         yield OperationError("PRUNE_UNFINISHED", dataset=table.name, path=place)
 

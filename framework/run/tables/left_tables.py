@@ -80,7 +80,12 @@ class LeftTables:
         return cls(graph=graph, store=store)
 
     def find(self) -> tuple[LeftTable, ...]:
-        """Return the tables that a prune drops, sorted by name: undeclared tables that are not in use."""
+        """Return the tables that a prune drops, sorted by name: undeclared tables that are not in use.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN.
+        """
+        self.check_marks()
         return tuple(table for table, reason in self._undeclared() if reason is None)
 
     def kept(self) -> dict[QualifiedName, str | None]:
@@ -113,15 +118,32 @@ class LeftTables:
                 yield table, f"{what}, {error.condition}"
 
     def begun(self) -> tuple[LeftTable, ...]:
-        """Return the tables whose deletion is not finished."""
-        return tuple(self._marks())
+        """Return the tables whose deletion is not finished, except those of `mark_faults`."""
+        return tuple(mark for mark in self._marks() if isinstance(mark, LeftTable))
+
+    def mark_faults(self) -> tuple[OperationError, ...]:
+        """Return an error for each file of an unfinished deletion that can't be used; no update begins with one."""
+        return tuple(mark for mark in self._marks() if isinstance(mark, OperationError))
+
+    def check_marks(self) -> None:
+        """Check that the files of unfinished deletions can be used.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN; the first fault of several.
+        """
+        for fault in self.mark_faults():
+            raise fault
 
     def finish_begun(self) -> tuple[OperationError, ...]:
         """Finish the prunes that a crash interrupted; called under the update's lock, before planning.
 
         Returns:
             CATALOG_ENTRY_LEFT for each table whose entry may remain in a catalog that did not respond.
+
+        Raises:
+            OperationError: STORED_FILE_DAMAGED, STORED_FORMAT_UNKNOWN; no table was deleted.
         """
+        self.check_marks()
         return tuple(left for table in self.begun() if (left := self._delete(table)) is not None)
 
     def drop(self, table: LeftTable) -> OperationError | None:
@@ -167,12 +189,19 @@ class LeftTables:
         tip = read_tip(self.store.storage, table.path)
         return tip is None or None in (tip.table_id, table.table_id) or tip.table_id == table.table_id
 
-    def _marks(self) -> Iterator[LeftTable]:
+    def _marks(self) -> Iterator[LeftTable | OperationError]:
+        """Yield the tables whose deletion is not finished, and an error for each mark that can't be used."""
         folder = self.store.storage.path("prunes")
         for name in self.store.storage.list_names(folder):
-            table = _FORMAT.read(self.store.storage, f"{folder}/{name}", self._marked)
-            if table is not None:
-                yield table
+            try:
+                table = _FORMAT.read(self.store.storage, f"{folder}/{name}", self._marked)
+            except OperationError as error:
+                if error.condition not in UNUSABLE:
+                    raise
+                yield error
+            else:
+                if table is not None:
+                    yield table
 
     def _marked(self, mark: dict[str, Any]) -> LeftTable:
         storage, name = self.store.storage, QualifiedName(**mark["dataset"])

@@ -103,6 +103,7 @@ class Update:
         """
         check_no_rewind(self.store)
         check_startable(self.store.storage, keeps_history=self.request.keep_history)
+        self._left.check_marks()
         return self._keeping()._planned({})  # noqa: SLF001 - the same class
 
     def _keeping(self) -> Update:

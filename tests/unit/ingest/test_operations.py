@@ -20,7 +20,7 @@ from framework.ingest.confirmation import is_pending, open_confirmations
 from framework.ingest.copy_state import new_copy
 from framework.ingest.declared import refreshed
 from framework.ingest.gateway_status import NEW_SLOT, IngestedState
-from framework.ingest.holds import held_flows
+from framework.ingest.holds import Holds, held_flows
 from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.state import (
     GatewayState,
@@ -195,6 +195,31 @@ def test_requests_hold_flows(storage: LocalStorage) -> None:
     for each in BANK.tables:
         operations.resume(BANK, each)
     assert held_flows(storage) == {}
+
+
+def test_a_request_of_another_release_does_not_end_a_running_update(storage: LocalStorage) -> None:
+    """The flows held before stay held until the file can be read again; no update begins with such a file."""
+    orders, customers, _ = BANK.tables
+    Operations(storage=storage).pause(BANK, orders)
+    clock = ManualClock()
+    holds = Holds(storage, clock)
+    flows = (orders.cdc_flow, customers.cdc_flow)
+    assert [flow in holds for flow in flows] == [True, False]
+    files = [path for path in Path(storage.root).rglob("requests/*") if path.is_file()]
+    texts = [path.read_text("utf-8") for path in files]
+    assert files
+    for unusable in ('{"format": 9}', "{"):
+        for path in files:
+            path.write_text(unusable, "utf-8")
+        clock.sleep(10)
+        assert [flow in holds for flow in flows] == [True, False]
+        with pytest.raises(OperationError):
+            _ = flows[0] in Holds(storage, clock)
+    for path, text in zip(files, texts, strict=True):
+        path.write_text(text, "utf-8")
+    Operations(storage=storage).pause(BANK, customers)
+    clock.sleep(10)
+    assert [flow in holds for flow in flows] == [True, True]
 
 
 def test_a_complete_snapshot_is_not_cancelled(storage: LocalStorage) -> None:

@@ -101,12 +101,15 @@ def test_a_lock_of_another_release_is_a_finding_of_the_pipeline(world: HandWritt
 
 
 def test_each_file_that_keeps_updates_from_beginning_is_a_finding(world: HandWrittenWorld) -> None:
-    """The identity of the storage, a reset request and a backup of another release, each with its path."""
-    paths = [world.storage.path(*parts) for parts in (["storage.json"], ["resets", "a~a.json"], ["backups", "a", "1"])]
-    paths[-1] += "/backup.json"
+    """Each has its path: the identity of the storage, a reset, a backup and a prune; none hides a broken flow."""
+    broken = world.examine().findings
+    files = ("storage.json", "resets/a~a.json", "backups/a/1/backup.json", "prunes/main.shop.old.json")
+    paths = [world.storage.path(*file.split("/")) for file in files]
     for path in paths:
         world.storage.write_text(path, '{"format": 9}')
-    found = [each for each in world.examine().findings if each.flow is None]
+    findings = world.examine().findings
+    assert [each for each in findings if each.flow is not None] == list(broken)
+    found = [each for each in findings if each.flow is None]
     assert {each.condition for each in found} == {"STORED_FORMAT_UNKNOWN"}
     assert [each.cause.partition(",")[0] for each in found] == paths
 

@@ -173,7 +173,7 @@ KINDS: dict[str, tuple[Use, tuple[Use, ...]]] = {
     ),
     "record": (record, (lambda at: read_record(at, StorageLayout(storage=at), T),)),
     "identity": (StorageIdentity.settled, (StorageIdentity.of, StorageIdentity.settled)),
-    "prune": (prune, (lambda at: left(at).begun(), lambda at: left(at).finish_begun())),
+    "prune": (prune, (lambda at: left(at).check_marks(), lambda at: left(at).finish_begun())),
     "columns of files": (
         lambda at: schemas_of(at).record(OPTIONS, SCHEMA),
         (lambda at: schemas_of(at).read(OPTIONS), keep_and_settle),
