@@ -252,7 +252,9 @@ class IsolatedPipeline:
         Raises:
             RequestErrors: TEST_INPUT_UNUSED.
         """
-        if self._graph is not None and any(each.kind is DatasetKind.FOREACH_BATCH_SINK for each in self._graph.datasets):
+        if self._graph is not None and any(
+            each.kind is DatasetKind.FOREACH_BATCH_SINK for each in self._graph.datasets
+        ):
             return
         unused = self._inputs.unused()
         if unused and resolve is not None:
