@@ -28,7 +28,7 @@ own = "framework.sources.databases.postgres"
 root = pathlib.Path(framework.__file__).parent
 parts_of_projects = {{"templates", "transformations"}}
 for file in sorted(root.rglob("*.py")):
-    if "import pytest" in file.read_text("utf-8"):
+    if "import pytest" in file.read_text("utf-8") or file.is_relative_to(root / "notebook"):  # IPython loads these
         continue
     module = ".".join(file.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
     if not module.startswith(own) and not module.endswith("__main__") and not parts_of_projects & {{*file.parts}}:
