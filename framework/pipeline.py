@@ -48,10 +48,11 @@ from framework.run.update.results import UpdateResult
 from framework.run.update.settings import UpdateSettings
 from framework.run.update.update import Update
 from framework.running_update import MakeUpdate, Observer, RunningUpdate, Updates
-from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from framework.sandbox.sandbox import Sandbox
 
 
 class Pipeline:
@@ -383,6 +384,8 @@ class Pipeline:
 
     def sandbox(self, folder: str | Path | None = None) -> Sandbox:
         """Return a sandbox for tests and notebooks, in a folder of its own; None for a temporary one. See `Sandbox`."""
+        from framework.sandbox.sandbox import Sandbox
+
         return Sandbox(self._spec, self._modules, self._session, folder)
 
     def events(self) -> DataFrame:

@@ -199,7 +199,7 @@ def test_cells_with_the_tag_are_tests_for_pytest(tmp_path: Path) -> None:
     """Each runs with a sandbox of its own, without a kernel; one that fails names its line in the file."""
     page = (ROOT / "docs/notebooks.ipynb").read_text("utf-8")
     (tmp_path / "page.ipynb").write_text(page, encoding="utf-8")
-    (tmp_path / "wrong.ipynb").write_text(page.replace('("Ada", 150.0, 2)', '("Ada", 151.0, 2)'), encoding="utf-8")
+    (tmp_path / "wrong.ipynb").write_text(page.replace("150.0, 2)", "151.0, 2)"), encoding="utf-8")
     (tmp_path / "left.ipynb").write_text("{", encoding="utf-8")  # not asked for
     command = [sys.executable, "-m", "framework", "test", "-v", "page.ipynb", "wrong.ipynb"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -43,7 +43,7 @@ def test_commands_and_tables_by_name_stay_in_a_sandbox_or_are_refused(spark: Spa
             del number
             own = rows.sparkSession
             rows.createOrReplaceTempView("batch")
-            own.sql(f"DELETE FROM delta.`{real}` WHERE id IN (SELECT id FROM batch)")
+            own.sql(f"MERGE INTO delta.`{real}` AS t USING batch AS b ON t.id = b.id WHEN MATCHED THEN DELETE")
             own.sql(f"INSERT OVERWRITE DIRECTORY '{out}' USING json SELECT * FROM batch")
             own.sql("CREATE OR REPLACE TEMP VIEW written AS SELECT id FROM json.`" + out + "`")
             kept.extend(row.id for row in own.table("written").collect())
