@@ -371,8 +371,8 @@ def test_nothing_outside_of_the_folder_of_a_sandbox_changes(spark: SparkSession,
         assert pairs(first, "placed") == [(0, "Berlin")]
         assert pairs(second, "exported") == [(1, "Berlin")]
         assert pairs(second, "sent") == [("1",)]
-        (written,) = (tmp_path / "1" / "sandbox" / "written").iterdir()
-        assert [row.id for row in spark.read.format("delta").load(str(written)).collect()] == [0]
+        (log,) = (tmp_path / "1" / "sandbox" / "written").rglob("_delta_log")
+        assert [row.id for row in spark.read.format("delta").load(str(log.parent)).collect()] == [0]
     assert [*place.iterdir()] == []
 
 

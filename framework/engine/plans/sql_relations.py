@@ -59,7 +59,8 @@ def parse(spark: SparkSession, query: str) -> Any:
 
 def is_command(plan: Any) -> bool:
     """Return whether a parsed statement is a command or a script, and not a query."""
-    return any(_plan_class(name).isInstance(plan) for name in ("Command", "ParsedStatement", "CompoundBody"))
+    commands = ("Command", "ParsedStatement", "CompoundBody", "InsertIntoDir")
+    return any(_plan_class(name).isInstance(plan) for name in commands)
 
 
 def holds_command(plan: Any) -> bool:
