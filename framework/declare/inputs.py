@@ -73,13 +73,12 @@ class GivenInputs(Protocol):
         """Whether the test lets a table or path through by its name, for what a sandbox can't isolate."""
         ...
 
-    def table(self, spark: SparkSession, name: QualifiedName, text: str) -> str | None:
+    def table(self, spark: SparkSession, name: QualifiedName) -> str | None:
         """Return the folder of the Delta table with the given rows of a table; None if the real table is read.
 
         Args:
             spark: the session of the query.
             name: the full name of a table that the pipeline does not declare.
-            text: the name as written in the code.
 
         Raises:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.

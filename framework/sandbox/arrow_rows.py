@@ -27,6 +27,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.schema.data_types import leaf_types
+
 _SCALARS = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
     TimestampNTZType, TimestampType,
@@ -34,14 +36,8 @@ _SCALARS = (
 
 
 def is_plain_arrow(kind: DataType) -> bool:
-    """Whether a Parquet file that Arrow writes has values of a type as Spark writes them."""
-    if isinstance(kind, StructType):
-        return all(is_plain_arrow(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return is_plain_arrow(kind.elementType)
-    if isinstance(kind, MapType):
-        return is_plain_arrow(kind.keyType) and is_plain_arrow(kind.valueType)
-    return type(kind) is StringType or isinstance(kind, _SCALARS)
+    """Whether Arrow writes and reads values of a type in Parquet files as Spark does."""
+    return all(type(leaf) is StringType or isinstance(leaf, _SCALARS) for leaf in leaf_types(kind))
 
 
 def arrow_table(schema: StructType, rows: Sequence[Sequence[Any]]) -> Any:

@@ -11,9 +11,8 @@ from pyspark.sql.types import StructType
 
 from framework.foundation.errors import UserError
 from framework.foundation.time_zones import zone_of
-from framework.sandbox.arrow_rows import arrow_table
 from framework.sandbox.delta_inputs import DeltaInput
-from framework.sandbox.input_files import BINARY, FileFormat, file_name, set_time, write_bytes
+from framework.sandbox.input_files import BINARY, FileFormat, file_name, parquet_content, set_time, write_bytes
 from framework.sandbox.input_names import InputName, is_glob
 from framework.sandbox.kafka_inputs import COLUMNS_WITH_HEADERS, messages_of
 from framework.sandbox.rows import Rows
@@ -170,8 +169,6 @@ class GivenSource:
         table.append(spark, known, rows.typed(known, zone), batch.seconds)
 
     def _send(self, batch: Batch, number: int) -> None:
-        import pyarrow.parquet as pq
-
         assert self._messages is not None
         topic = self.taken.text.partition(":")[2] if self.taken is not None else self.written
         rows = messages_of(batch.value, topic, self._messages, batch.seconds)
@@ -179,10 +176,8 @@ class GivenSource:
         if not rows:
             return
         file = self.folder / "messages" / f"{number:05d}.parquet"
-        hidden = file.with_name(f".{file.name}")
-        pq.write_table(arrow_table(COLUMNS_WITH_HEADERS, rows), hidden)
-        set_time(hidden, batch.seconds)
-        hidden.replace(file)
+        write_bytes(file, parquet_content(COLUMNS_WITH_HEADERS, rows))
+        set_time(file, batch.seconds)
 
 
 def without_columns(source: str) -> UserError:

@@ -108,7 +108,7 @@ class FileFormat:
         if self.name == TEXT and "linesep" not in self.options:
             return "".join(f"{row[0] or ''}\n" for row in values).encode()
         if self.name == "parquet" and is_plain_arrow(schema):
-            return _parquet(schema, values)
+            return parquet_content(schema, values)
         if _SPELLING_OPTIONS & set(self.options):
             return None
         if self.name == "json" and is_plain_json(schema):
@@ -164,7 +164,8 @@ def _part_of(rows: Rows, numbers: Sequence[int]) -> Rows:
     return replace(rows, columns=columns, values=values, known=known)
 
 
-def _parquet(schema: StructType, values: Sequence[Sequence[Any]]) -> bytes:
+def parquet_content(schema: StructType, values: Sequence[Sequence[Any]]) -> bytes:
+    """Return the content of a Parquet file with rows of plain types."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +63,6 @@ class Inputs:
         self.sources: list[GivenSource] = []
         self._missing: dict[str, UserError] = {}
         self._seen: dict[str, InputName] = {}
-        self._is_guessing = False
         self._written = folder.parent / "written"
         self._ingestions: Registry | None = None
         self.schemas: dict[str, StructType | None] = {}
@@ -101,11 +101,7 @@ class Inputs:
         self._add(given, batch, now)
 
     def _add(self, given: GivenSource, batch: Batch, now: float) -> None:
-        timed = Batch(
-            value=batch.value, schema=batch.schema, file=batch.file, content=batch.content,
-            seconds=next_time(now, given.batches),
-        )  # fmt: skip
-        given.add(self._spark, timed)
+        given.add(self._spark, replace(batch, seconds=next_time(now, given.batches)))
 
     def _named(self, source: str) -> GivenSource | None:
         """Return the given input of a name: the same text, or another name of the input that it was found to be."""
@@ -150,11 +146,9 @@ class Inputs:
     def guessing(self) -> Iterator[None]:
         """Let the block resolve queries as far as their inputs are given; nothing counts as read or as missing."""
         before = {each: each.taken for each in self.sources}
-        self._is_guessing = True
         try:
             yield
         finally:
-            self._is_guessing = False
             for each, taken in before.items():
                 each.taken = taken
             self._missing.clear()
@@ -195,7 +189,7 @@ class Inputs:
         if len(given) < len(found):
             if schema is None or read.format in {_DELTA, CLOUD_FILES}:
                 raise next(reversed(self._missing.values()))
-            return self._without_rows(spark, schema)
+            return self._without_rows(schema)
         if any(each.real for each in given):
             return None
         if read.format == KAFKA:
@@ -259,20 +253,18 @@ class Inputs:
             path = f"{self._folder}/{{{','.join(each.folder.name for each in given)}}}/messages"
         return StagedRead(path=path, format=_PARQUET, schema=schema)
 
-    def _without_rows(self, spark: SparkSession, schema: StructType) -> StagedRead:
+    def _without_rows(self, schema: StructType) -> StagedRead:
         """Return an empty source with known columns, so that the rest of a query is resolved, too."""
-        del spark
         folder = self._folder / "nothing"
         folder.mkdir(parents=True, exist_ok=True)
         return StagedRead(path=str(folder), format=_PARQUET, schema=schema)
 
-    def table(self, spark: SparkSession, name: QualifiedName, text: str) -> str | None:
+    def table(self, spark: SparkSession, name: QualifiedName) -> str | None:
         """Return the folder of the Delta table with the given rows of a table; None if the real table is read.
 
         Raises:
             UserError: TEST_INPUT_NOT_GIVEN, TEST_INPUT_AMBIGUOUS.
         """
-        del text
         self._spark = spark
         if name in self.tables:
             return self.tables[name]

@@ -157,7 +157,7 @@ class IsolatedPipeline:
         """
         registry = self.definitions.registry
         if name in self._inputs.given_datasets(self.names(), registry.name):
-            return str(self._inputs.table(self.spark, name, str(name)))
+            return str(self._inputs.table(self.spark, name))
         (spec,) = [_isolated(each, self.store.layout) for each in registry.datasets if each.name == name]
         if spec.kind is DatasetKind.SINK:
             return dict(spec.options)["path"]

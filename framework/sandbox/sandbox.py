@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from types import TracebackType
@@ -50,7 +50,7 @@ class FileOptions(TypedDict, total=False):
     content: str | bytes
 
 
-class Sandbox:
+class Sandbox(Expectations):
     """A pipeline with a storage of its own and given inputs; its updates are real ones.
 
     Args:
@@ -239,47 +239,6 @@ class Sandbox:
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
-
-    def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
-        """Check the rows of a dataset; see `Expectations.expect`."""
-        self.compared.add(self.dataset(dataset))
-        Expectations(self).expect(dataset, rows, only=only, ordered=ordered)
-
-    def expect_quality(
-        self, dataset: str, expectation: str, *, passed: int | None = None, failed: int | None = None
-    ) -> None:
-        """Check the counts of an expectation in the last update; see `Expectations.expect_quality`."""
-        Expectations(self).expect_quality(dataset, expectation, passed=passed, failed=failed)
-
-    def expect_quarantined(self, dataset: str, *, reason: str | None = None, rows: object = None) -> None:
-        """Check the quarantined rows of a dataset; see `Expectations.expect_quarantined`."""
-        Expectations(self).expect_quarantined(dataset, reason=reason, rows=rows)
-
-    def expect_plan(self, steps: Mapping[str, str] | Sequence[str], **request: Any) -> None:
-        """Check the plan of the next update; see `Expectations.expect_plan`."""
-        Expectations(self).expect_plan(steps, **request)
-
-    def expect_events(
-        self,
-        type: str,
-        *,
-        dataset: str | None = None,
-        level: str | None = None,
-        message: str | None = None,
-        count: int | None = None,
-    ) -> None:
-        """Check the events of the last update; see `Expectations.expect_events`."""
-        Expectations(self).expect_events(type, dataset=dataset, level=level, message=message, count=count)
-
-    def expect_error(
-        self, condition: str, *, match: str | None = None, dataset: str | None = None
-    ) -> AbstractContextManager[None]:
-        """Check that the block raises an error; see `Expectations.expect_error`."""
-        return Expectations(self).expect_error(condition, match=match, dataset=dataset)
-
-    def expect_any_order(self, dataset: str, *, source: str, permutations: int = 20, seed: int | None = None) -> None:
-        """Check that the order of a source's rows does not change a dataset; see `Expectations.expect_any_order`."""
-        Expectations(self).expect_any_order(dataset, source=source, permutations=permutations, seed=seed)
 
     @contextmanager
     def code(self, where: str | Path) -> Iterator[None]:

@@ -147,6 +147,21 @@ def known_part(stored: DataType, known: DataType) -> DataType:
     return known if TABLE.stands_for(stored.simpleString(), known.simpleString()) else stored
 
 
+def leaf_types(data_type: DataType) -> Iterator[DataType]:
+    """Yield the types in a type that are no struct, array or map; a type without parts yields itself."""
+    if isinstance(data_type, StructType):
+        parts = [field.dataType for field in data_type.fields]
+    elif isinstance(data_type, ArrayType):
+        parts = [data_type.elementType]
+    elif isinstance(data_type, MapType):
+        parts = [data_type.keyType, data_type.valueType]
+    else:
+        yield data_type
+        return
+    for part in parts:
+        yield from leaf_types(part)
+
+
 def plain_type(data_type: DataType) -> DataType:
     """Return the type as a Delta table stores it: with every part nullable."""
     if isinstance(data_type, StructType):

@@ -141,11 +141,11 @@ def _pipeline(path: Path, request: pytest.FixtureRequest) -> Pipeline:
 def _session(request: pytest.FixtureRequest) -> SparkSession | None:
     """Return the session of the project's fixture `spark`, or that of Sluice's tests; None if there is neither."""
     from framework.declare.pipeline_spec import PipelineSpec
+    from framework.testing.sessions import users_session
 
-    try:
-        return request.getfixturevalue("spark")  # type: ignore[no-any-return]
-    except pytest.FixtureLookupError:
-        pass
+    users = users_session(request)
+    if users is not None:
+        return users
     try:
         session: Any = request.getfixturevalue("sluice_session")
     except pytest.FixtureLookupError:

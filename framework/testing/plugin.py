@@ -14,8 +14,6 @@ import pytest
 from framework.testing import databricks_tests
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from framework.demo.postgres_server import PostgresServer
     from framework.sandbox.crashes import Crashes
     from framework.sandbox.differences.difference_text import DifferenceFormat
@@ -142,9 +140,9 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path, sluice_session: Run
 
     A fixture `spark` of the project is used as its session.
     """
-    from framework.testing.sessions import pipeline_of
+    from framework.testing.sessions import pipeline_of, users_session
 
-    opened = pipeline_of(request.node, sluice_session, _users_session(request))
+    opened = pipeline_of(request.node, sluice_session, users_session(request))
     sandbox = opened.sandbox(tmp_path / "sluice")
     sandbox.differences = _differences(request.config)
     request.node.stash[_SANDBOX] = sandbox
@@ -171,14 +169,6 @@ def _differences(config: pytest.Config) -> DifferenceFormat:
     if writer is None or not writer.hasmarkup:
         return DifferenceFormat()
     return DifferenceFormat(width=max(writer.fullwidth - len("E       "), 60), colour=True)
-
-
-def _users_session(request: pytest.FixtureRequest) -> SparkSession | None:
-    """Return the project's fixture `spark`; None if it has none."""
-    try:
-        return request.getfixturevalue("spark")  # type: ignore[no-any-return]
-    except pytest.FixtureLookupError:
-        return None
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from framework.declare.pipeline_spec import SPEC_NAMES, find_spec
 from framework.foundation.errors import UserError
 from framework.foundation.yaml_documents import read_yaml
 from framework.testing.yaml_format import YAML
 
 if TYPE_CHECKING:
-    import pytest
     from pyspark.sql import SparkSession
 
     from framework.declare.pipeline_spec import PipelineSpec
@@ -25,11 +26,14 @@ class RunSession:
 
     Args:
         master: Spark's master; None for two cores of this machine.
+
+    Attributes:
+        started: the session; None before its first use.
     """
 
     def __init__(self, master: str | None) -> None:
         self._master = master
-        self._started: SparkSession | None = None
+        self.started: SparkSession | None = None
 
     def of(self, spec: PipelineSpec) -> SparkSession:
         """Return the session; packages of formats that the first pipeline names are loaded at its start."""
@@ -37,22 +41,30 @@ class RunSession:
         from framework.sandbox.test_session import JVM, MASTER
         from framework.session.spark_session import start_session
 
-        if self._started is None:
-            self._started = start_session(
+        if self.started is None:
+            self.started = start_session(
                 app_name="sluice tests",
                 master=self._master or MASTER,
                 spark_conf={**JVM, **dict(spec.spark_conf)},
                 formats=named_formats(spec),
             )
-        return self._started
+        return self.started
 
     def end(self) -> None:
         """Stop the session if this process started it; a session that was active before stays."""
-        if self._started is not None:
+        if self.started is not None:
             from framework.session.spark_session import stop_session
 
-            stop_session(self._started)
-            self._started = None
+            stop_session(self.started)
+            self.started = None
+
+
+def users_session(request: pytest.FixtureRequest) -> SparkSession | None:
+    """Return the project's fixture `spark`; None if it has none."""
+    try:
+        return request.getfixturevalue("spark")  # type: ignore[no-any-return]
+    except pytest.FixtureLookupError:
+        return None
 
 
 def pipeline_of(item: pytest.Item, run_session: RunSession, users_session: SparkSession | None) -> Pipeline:
@@ -67,7 +79,7 @@ def pipeline_of(item: pytest.Item, run_session: RunSession, users_session: Spark
     marker = item.get_closest_marker(MARKER)
     named = dict(marker.kwargs) if marker else {}
     path = spec_path(item, marker.args[0] if marker and marker.args else named.pop("path", None))
-    spark = users_session or run_session.of(load_spec(path))
+    spark = users_session or run_session.started or run_session.of(load_spec(path))
     return Pipeline.from_spec(path, spark=spark, **named)
 
 

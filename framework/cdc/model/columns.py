@@ -11,6 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructFiel
 
 from framework.declare.specs import ColumnSelection
 from framework.engine.jvm.java import built_once
+from framework.schema.data_types import leaf_types
 
 _NULL_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
 """Hive's name for NULL in a path."""
@@ -112,13 +113,7 @@ def _align_field(value: Column, have: StructType, want: StructField) -> Column:
 
 def has_void(data_type: DataType) -> bool:
     """Return whether the type is or contains the void type of NULL."""
-    if isinstance(data_type, StructType):
-        return any(has_void(field.dataType) for field in data_type.fields)
-    if isinstance(data_type, ArrayType):
-        return has_void(data_type.elementType)
-    if isinstance(data_type, MapType):
-        return has_void(data_type.keyType) or has_void(data_type.valueType)
-    return isinstance(data_type, NullType)
+    return any(isinstance(leaf, NullType) for leaf in leaf_types(data_type))
 
 
 def is_storable(value: Column, data_type: DataType) -> Column:

@@ -48,7 +48,7 @@ def given_table(
         )  # fmt: skip
         folder = None if staged is None else staged.path
     else:
-        folder = registry.inputs.table(spark, registry.name(name), name)
+        folder = registry.inputs.table(spark, registry.name(name))
     if folder is None:
         return None
     reader = (spark.readStream if streaming else spark.read).format(kind).options(**options)

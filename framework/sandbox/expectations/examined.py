@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from framework.declare.specs import DatasetSpec
 from framework.foundation.errors import UserError
@@ -27,6 +27,7 @@ class Examined(Protocol):
     clock: SandboxClock
     last: UpdateResult | None
     differences: DifferenceFormat
+    compared: set[QualifiedName]
 
     def dataset(self, name: str) -> QualifiedName:
         """Return the full name of a dataset."""
@@ -40,7 +41,7 @@ class Examined(Protocol):
         """Update datasets and all that they read."""
         ...
 
-    def twin(self, folder: str | Path | None = None) -> Self:
+    def twin(self, folder: str | Path | None = None) -> Examined:
         """Return another sandbox of the pipeline, without inputs and without a storage."""
         ...
 

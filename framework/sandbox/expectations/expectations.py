@@ -12,18 +12,12 @@ from framework.sandbox.expectations import any_order, errors, events, plans, qua
 from framework.sandbox.expectations.examined import Examined, session_zone
 
 
-class Expectations:
-    """The expectations of a sandbox; `Sandbox` forwards to them.
+class Expectations(Examined):
+    """The expectations of a sandbox, which `Sandbox` inherits.
 
     A statement that does not hold is an `AssertionError` whose text shows the difference. A name that does not exist (a
     dataset, a column, an expectation, a condition) is an error, never a statement that holds.
-
-    Args:
-        sandbox: the sandbox.
     """
-
-    def __init__(self, sandbox: Examined) -> None:
-        self._sandbox = sandbox
 
     def expect(self, dataset: str, rows: object, *, only: Sequence[str] | None = None, ordered: bool = False) -> None:
         """Check the rows of a dataset's table, whatever their order.
@@ -43,7 +37,8 @@ class Expectations:
             OperationError: DATASET_NOT_MATERIALIZED before the first update.
         """
         __tracebackhide__ = True
-        tables.check_rows(self._sandbox, dataset, rows, only=only, ordered=ordered, text=self._text())
+        self.compared.add(self.dataset(dataset))
+        tables.check_rows(self, dataset, rows, only=only, ordered=ordered, text=self._text())
 
     def expect_quality(
         self, dataset: str, expectation: str, *, passed: int | None = None, failed: int | None = None
@@ -55,7 +50,7 @@ class Expectations:
             UserError: TEST_NO_UPDATE, DATASET_NOT_FOUND, TEST_EXPECTATION_UNKNOWN, TEST_QUALITY_WITHOUT_COUNT.
         """
         __tracebackhide__ = True
-        quality.check_quality(self._sandbox, dataset, expectation, passed=passed, failed=failed)
+        quality.check_quality(self, dataset, expectation, passed=passed, failed=failed)
 
     def expect_quarantined(self, dataset: str, *, reason: str | None = None, rows: object = None) -> None:
         """Check the rows that are in quarantine in place of a dataset's table, replayed ones included.
@@ -71,7 +66,7 @@ class Expectations:
             UserError: DATASET_NOT_FOUND, TEST_REASON_UNKNOWN, TEST_COLUMN_UNKNOWN.
         """
         __tracebackhide__ = True
-        tables.check_quarantine(self._sandbox, dataset, reason=reason, rows=rows, text=self._text())
+        tables.check_quarantine(self, dataset, reason=reason, rows=rows, text=self._text())
 
     def expect_plan(self, steps: Mapping[str, str] | Sequence[str], **request: Any) -> None:
         """Check the plan of the next update; nothing runs.
@@ -87,7 +82,7 @@ class Expectations:
             UserError: DATASET_NOT_FOUND, TEST_PLAN_WORD_UNKNOWN.
         """
         __tracebackhide__ = True
-        plans.check_plan(self._sandbox, steps, request)
+        plans.check_plan(self, steps, request)
 
     def expect_events(
         self,
@@ -112,7 +107,7 @@ class Expectations:
             UserError: TEST_NO_UPDATE, TEST_EVENT_UNKNOWN, DATASET_NOT_FOUND.
         """
         __tracebackhide__ = True
-        events.check_events(self._sandbox, type, dataset=dataset, level=level, message=message, count=count)
+        events.check_events(self, type, dataset=dataset, level=level, message=message, count=count)
 
     def expect_error(
         self, condition: str, *, match: str | None = None, dataset: str | None = None
@@ -128,7 +123,7 @@ class Expectations:
             AssertionError: the block raises nothing, or other errors.
             UserError: TEST_CONDITION_UNKNOWN, DATASET_NOT_FOUND.
         """
-        return errors.checked_error(self._sandbox, condition, match=match, dataset=dataset)
+        return errors.checked_error(self, condition, match=match, dataset=dataset)
 
     def expect_any_order(self, dataset: str, *, source: str, permutations: int = 20, seed: int | None = None) -> None:
         """Check that the order in which the rows of a source arrive does not change a dataset's table.
@@ -152,8 +147,8 @@ class Expectations:
         """
         __tracebackhide__ = True
         any_order.check_any_order(
-            self._sandbox, dataset, source=source, permutations=permutations, seed=seed or 0, text=self._text()
+            self, dataset, source=source, permutations=permutations, seed=seed or 0, text=self._text()
         )
 
     def _text(self) -> DifferenceFormat:
-        return replace(self._sandbox.differences, zone=session_zone(self._sandbox))
+        return replace(self.differences, zone=session_zone(self))

@@ -14,34 +14,23 @@ from urllib.parse import unquote
 
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
     DataType,
     DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
     IntegerType,
     LongType,
     MapType,
     Row,
-    ShortType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
 from framework.engine.delta.data_files import vector_file
 from framework.foundation.files.storage import Storage
+from framework.sandbox.arrow_rows import is_plain_arrow
 from framework.sandbox.stored.deletion_vectors import deleted_positions
 from framework.sources.delta.log import commit_files, read_commit
 
-_LEAVES = (
-    BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
-    TimestampNTZType, TimestampType,
-)  # fmt: skip
 _FEATURES = {"deletionVectors", "timestampNtz", "variantType"}
 _PARTITIONS: Mapping[type[DataType], Callable[[str], object]] = {
     DateType: date.fromisoformat,
@@ -73,7 +62,7 @@ def plain_table(
     stored = StructType.fromJson(json.loads(metadata["schemaString"]))
     schema = StructType([field for field in stored.fields if field.name not in without])
     partitions = {type(stored[name].dataType) for name in metadata["partitionColumns"]}
-    if not _is_plain(schema) or not partitions <= {*_PARTITIONS}:
+    if not is_plain_arrow(schema) or not partitions <= {*_PARTITIONS}:
         return None
     files = _files(log)
     if any(
@@ -100,17 +89,6 @@ def _is_plain_table(log: _Log, metadata: Mapping[str, Any]) -> bool:
     if protocol is None or not metadata or not {*protocol.get("readerFeatures", ())} <= _FEATURES:
         return False
     return bool(metadata.get("configuration", {}).get("delta.columnMapping.mode", "none") == "none")
-
-
-def _is_plain(kind: DataType) -> bool:
-    """Whether Arrow reads values of a type as Spark does."""
-    if isinstance(kind, StructType):
-        return all(_is_plain(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _is_plain(kind.elementType)
-    if isinstance(kind, MapType):
-        return _is_plain(kind.keyType) and _is_plain(kind.valueType)
-    return type(kind) is StringType or isinstance(kind, _LEAVES)
 
 
 def _files(log: _Log) -> list[dict[str, Any]]:

@@ -32,9 +32,9 @@ class Given:
         """Whether it is `open`."""
         return name == "main.open"
 
-    def table(self, spark: Any, name: Any, text: str) -> str:
+    def table(self, spark: Any, name: Any) -> str:
         """A place for each table."""
-        del spark, text
+        del spark
         return f"/tables/{name}"
 
 
