@@ -84,6 +84,11 @@ def has_temporary_view(spark: SparkSession, name: str) -> bool:
     return bool(spark._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
 
 
+def is_temporary_view(spark: SparkSession, text: str) -> bool:
+    """Return whether a text, as code writes the name of a table or a path, is the name of a temporary view."""
+    return "/" not in text and has_temporary_view(spark, text.strip("`"))
+
+
 def session_catalog_entry(spark: SparkSession, schema: str, table: str) -> tuple[str, str] | None:
     """Return kind and location of an entry in the session catalog, without reading the table; None if missing.
 

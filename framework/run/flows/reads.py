@@ -21,7 +21,7 @@ from framework.engine.delta.table_version import read_small_table
 from framework.engine.plans.plans import analysed_plan, node_name
 from framework.engine.plans.relations import named
 from framework.engine.sessions.execution import active_session
-from framework.engine.sessions.session import has_temporary_view
+from framework.engine.sessions.session import is_temporary_view
 from framework.foundation.computed_columns import DEFAULT, has_default
 from framework.foundation.conditions.run import COLUMNS_CHANGED
 from framework.foundation.errors import OperationError, UserError
@@ -355,7 +355,7 @@ class _BatchReads:
     session: SparkSession
 
     def read(self, spark: SparkSession, name: str, options: Mapping[str, str], *, streaming: bool) -> DataFrame:
-        session = next((each for each in (spark, self.session) if _has_view(each, name)), None)
+        session = next((each for each in (spark, self.session) if is_temporary_view(each, name)), None)
         if session is None:
             return self.reads.read(spark, name, options, streaming=streaming)
         with not_reading():
@@ -366,11 +366,6 @@ class _BatchReads:
 
     def schemas(self) -> SchemaStore:
         return self.reads.schemas()
-
-
-def _has_view(session: SparkSession, name: str) -> bool:
-    """Whether a session has a temporary view with this name."""
-    return "/" not in name and has_temporary_view(session, name.strip("`"))
 
 
 def with_file(frame: DataFrame) -> DataFrame:

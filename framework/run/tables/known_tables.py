@@ -15,7 +15,7 @@ from framework.checkpoints.rebuilds import RebuildStore
 from framework.declare.registry import Registry
 from framework.declare.specs import DatasetKind, DatasetSpec
 from framework.engine.plans.relations import named
-from framework.engine.sessions.session import has_temporary_view, table_exists
+from framework.engine.sessions.session import is_temporary_view, table_exists
 from framework.engine.streams.readers import table_of_reader
 from framework.foundation.errors import UserError
 from framework.foundation.files.storage import is_local
@@ -78,7 +78,9 @@ class StoredTables:
 
         In a sandbox, a table that is neither in the storage nor a temporary view is one whose rows are given.
         """
-        inputs = None if _is_view(spark, name) else self.registry.inputs
+        inputs = self.registry.inputs
+        if inputs is not None and is_temporary_view(spark, name):
+            inputs = None
         if inputs is None:
             found = local_table(self.registry, spark, name, options, streaming=streaming)
             if found is not None:
@@ -144,7 +146,3 @@ def _in_catalog(spark: SparkSession, name: str) -> bool:
         return table_exists(spark, name)
     except AnalysisException:  # an unknown catalog, or an invalid name
         return False
-
-
-def _is_view(spark: SparkSession, name: str) -> bool:
-    return "/" not in name and has_temporary_view(spark, name.strip("`"))
