@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from struct import error as StructError
 from struct import Struct
+from struct import error as StructError
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
@@ -19,7 +19,7 @@ from framework.sources.databases.mysql.log.row_decoder import (
 )
 from framework.sources.databases.mysql.log.table_map import LoggedTable
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
-from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName
+from framework.sources.databases.tables import REPLACED, UNREADABLE
 
 _OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
 _INSERT, _UPDATE, _DELETE, _TRUNCATE, _UNREADABLE = range(5)
@@ -146,9 +146,9 @@ class TableChanges:
         """Add an unreadable row.
 
         Raises:
-            SourceError: DATABASE_CHANGE_UNREADABLE, if unreadable rows are not kept.
+            SourceError: MYSQL_CHANGE_UNREADABLE, if unreadable rows are not kept.
         """
-        self._refuse(SourceError("DATABASE_CHANGE_UNREADABLE", table=self.table.table, problem=problem))
+        self._refuse(SourceError("MYSQL_CHANGE_UNREADABLE", table=self.table.table, problem=problem))
 
     def _add(self, data: bytes, add: _AddRows, *, has_extra: bool, is_update: bool) -> None:
         decoder, problem = self._decoder, self._problem
@@ -260,7 +260,8 @@ class TableChanges:
         if isinstance(fault, SourceError):
             return fault
         if isinstance(fault, KeyFaultError):
-            return SourceError("DATABASE_CHANGE_WITHOUT_KEY", table=table, columns=", ".join(self._copied.key))
+            problem = f"it has no value of the key ({', '.join(self._copied.key)})"
+            return SourceError("MYSQL_CHANGE_UNREADABLE", table=table, problem=problem)
         if isinstance(fault, ValueFaultError):
             value = fault.value
             return SourceError(
@@ -270,7 +271,7 @@ class TableChanges:
                 value=value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…",
                 type=fault.type_name,
             )
-        return SourceError("DATABASE_CHANGE_UNREADABLE", table=table, problem=f"a text is invalid: {fault}")
+        return SourceError("MYSQL_CHANGE_UNREADABLE", table=table, problem=f"a text is invalid: {fault}")
 
 
 def kinds_of(table: LoggedTable, *, is_replaced: bool) -> list[ChangeKind]:

@@ -16,7 +16,6 @@ ARTIFICIAL = 0x20
 read_header = Struct("<IBIIIH").unpack_from
 """Decode a header: time, type, server, size, low 32 bits of the offset after the event, flags."""
 _read_short = Struct("<H").unpack_from
-_read_int = Struct("<I").unpack_from
 _read_long = Struct("<Q").unpack_from
 _read_query = Struct("<IIBHH").unpack_from
 _read_gtid = Struct("<B16sQ").unpack_from
@@ -84,14 +83,20 @@ class Event:
     Args:
         kind: the number of its type.
         seconds: when it was written, since 1970.
+        server: the number of the server that wrote it first.
         flags: of the header.
         data: header and body, without the checksum.
+        start: its offset in the file, that of its end if it is not in the file.
+        end: the offset after it.
     """
 
     kind: int
     seconds: int
+    server: int
     flags: int
     data: bytes
+    start: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +124,6 @@ class Gtid:
     prepared: bytes | None = None
 
 
-def split_events(data: bytes) -> list[bytes]:
-    """Return the events of uncompressed bytes, which have no checksums."""
-    events, at = [], 0
-    while at < len(data):
-        size = _read_int(data, at + 9)[0]
-        events.append(data[at : at + size])
-        at += size
-    return events
-
-
 def read_length(data: bytes, at: int) -> tuple[int, int]:
     """Return a length-encoded number and the index after it."""
     first = data[at]
@@ -144,11 +139,6 @@ def read_length(data: bytes, at: int) -> tuple[int, int]:
 def has_checksums(data: bytes) -> bool:
     """Whether the events of a file end with a CRC-32; from its format description, which always has five more bytes."""
     return data[-CHECKSUM_SIZE - 1] == 1
-
-
-def header_sizes(data: bytes) -> bytes:
-    """Return the sizes of the post-headers, by type - 1, from the format description without its checksum."""
-    return data[HEADER_SIZE + 57 : -1]
 
 
 def read_rotate(data: bytes) -> tuple[str, int]:
@@ -184,11 +174,11 @@ def read_gtid(event: Event) -> Gtid:
     return Gtid(text, micros)
 
 
-def read_maria_gtid(event: Event, server: int) -> Gtid:
+def read_maria_gtid(event: Event) -> Gtid:
     """Decode a GTID event of MariaDB."""
     data = event.data
     sequence, domain, flags = _read_maria_gtid(data, HEADER_SIZE)
-    text = f"{domain}-{server}-{sequence}"
+    text = f"{domain}-{event.server}-{sequence}"
     prepared = None
     if flags & 0x40:
         # After the flags: the group's id if there is one, then the format and the parts of the XA transaction's name.

@@ -5,11 +5,10 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/json__binary_8h.html. MariaDB 
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Callable, Iterator
-
-from struct import Struct
 import re
+from base64 import b64encode
+from collections.abc import Iterator
+from struct import Struct
 
 from framework.sources.databases.mysql.log.decimals import decimal_text
 
@@ -89,9 +88,7 @@ def _container(kind: int, data: bytes, at: int, depth: int) -> Iterator[str]:
             size = int.from_bytes(data[key + width : key + width + 2], "little")
             yield _quoted(data[start : start + size].decode()) + ": "
         entry = values + index * (width + 1)
-        yield from _value(
-            data[entry], data, entry + 1 if data[entry] in inline else at + number(entry + 1), depth + 1
-        )
+        yield from _value(data[entry], data, entry + 1 if data[entry] in inline else at + number(entry + 1), depth + 1)
     yield "}" if is_object else "]"
 
 
@@ -124,7 +121,7 @@ def double_text(value: float) -> str:
     if not exponent and len(whole) <= _PLAIN_DIGITS:
         return sign + text
     digits = (whole + fraction).strip("0") or "0"
-    leading = len((whole + fraction)) - len((whole + fraction).lstrip("0"))
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
     point = len(whole) - leading + int(exponent or 0)
     return sign + _laid_out(digits, point)
 

@@ -123,9 +123,7 @@ def _year(wanted: _Wanted) -> FieldCode:
 
 
 def _float(wanted: _Wanted) -> FieldCode:
-    return FieldCode(
-        formats="f" if wanted.column.kind == FieldType.FLOAT else "d", expression=wanted.quoted("$0")
-    )
+    return FieldCode(formats="f" if wanted.column.kind == FieldType.FLOAT else "d", expression=wanted.quoted("$0"))
 
 
 def _decimal(wanted: _Wanted) -> FieldCode:

@@ -171,7 +171,7 @@ class _Reader:
             return None
         token = self._tokens[self._at]
         self._at += 1
-        if token[0] in "`\"":
+        if token[0] in '`"':
             return token[1:-1].replace(token[0] * 2, token[0])
         return token if re.match(r"[\w$@]", token) else None
 
@@ -193,7 +193,9 @@ class _Reader:
         kinds = {"START": StatementKind.XA_START, "BEGIN": StatementKind.XA_START}
         kinds |= {"COMMIT": StatementKind.XA_COMMIT, "ROLLBACK": StatementKind.XA_ROLLBACK}
         kind = kinds.get(verb, StatementKind.HARMLESS)
-        return Statement(kind=kind, xid="".join(self._tokens[self._at :]).removesuffix("ONEPHASE"), text=self._text[:200])
+        return Statement(
+            kind=kind, xid="".join(self._tokens[self._at :]).removesuffix("ONEPHASE"), text=self._text[:200]
+        )
 
     def _truncate(self) -> Statement:
         self._skip(frozenset({"TABLE"}))
