@@ -1,7 +1,7 @@
 """Types of MySQL and MariaDB as types of Spark and Arrow, and how a query reads them.
 
-A value reaches the target by a snapshot (SQL expression, then Arrow) or by the log (bytes, then JSON); both give exactly
-the same value. `MAPPINGS` is the table of types; the documentation is generated from it.
+A value reaches the target by a snapshot (SQL expression, then Arrow) or by the log (bytes, then JSON); both give
+exactly the same value. `MAPPINGS` is the table of types; the documentation is generated from it.
 """
 
 from __future__ import annotations
