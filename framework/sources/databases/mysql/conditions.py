@@ -88,4 +88,8 @@ CONDITIONS: dict[str, Condition] = {
         "A statement has removed or exchanged rows of a partition of {table}, which the log does not have: {text}.",
         READ_AGAIN,
     ),
+    "MYSQL_CHANGE_UNREADABLE": Condition(
+        "A change of the table {table} in the log can't be read: {problem}.",
+        f"Set the server as `sluice ingest preflight` tells. {READ_AGAIN}",
+    ),
 }

@@ -39,7 +39,7 @@ FACTS = DialectFacts(
         "SOURCE_TABLE_REPLACED": ("MYSQL_PARTITION_CHANGED",),
         "PERMISSION_MISSING": ("MYSQL_GRANT_MISSING", "MYSQL_TABLE_NOT_READABLE"),
         "CONNECTION_LOST": ("MYSQL_COMMITS_PENDING",),
-        "ROW_NOT_USABLE": (),
+        "ROW_NOT_USABLE": ("MYSQL_CHANGE_UNREADABLE",),
     },
     gap_ends={f"{_LOST}.GTIDS_MISSING": GapEnd(is_lost=True)},
     table_gaps=frozenset({"MYSQL_PARTITION_CHANGED"}),
