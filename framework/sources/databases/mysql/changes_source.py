@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
@@ -15,9 +15,9 @@ from framework.sources.databases.mysql.history import LogHistory, WatchedStream,
 from framework.sources.databases.mysql.log.binlog_connection import LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
 from framework.sources.databases.mysql.log.places import LogPlace
-from framework.sources.databases.mysql.log.texts import TextDecoder
+from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
-from framework.sources.databases.mysql.position import gtids_at, read_identity, read_log_end, safe_position
+from framework.sources.databases.mysql.position import read_identity, read_log_end, safe_position
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import LastTransaction, StoredPosition
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -149,8 +149,7 @@ class MysqlLog:
             place = _place_of(session, request.not_after)
             found = StoredPosition(place=place, source=read_identity(session))
             history.require(found)
-            gtids = gtids_at(session, place) if session.server.is_mariadb else ""
-            return replace(found, begun=history.begun(place), gtids=gtids).to_json()
+            return replace(found, begun=history.begun(place), gtids=history.gtids_before(place)).to_json()
 
     def read_transactions(self, start: str, limit: ReadLimit | None) -> tuple[SpooledBatch, str]:
         """Read the transactions that end after a position."""
@@ -228,7 +227,7 @@ class _Reading:
             self._events,
             copied,
             self.buffer,
-            TextDecoder(),
+            ServerTexts(self._query),
             reopen=self._open,
             keeps_unreadable=request.keeps_unreadable,
             prepared=stored.prepared,
@@ -295,6 +294,10 @@ class _Reading:
             replaced=tuple(sorted(self._reader.replaced)),
         )
         return writer.seal(start.order, place.order, caught_up=not place < target)
+
+    def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        with Session(self._request.connection) as session:
+            return session.rows(statement, values)
 
     def _open(self, place: LogPlace) -> WatchedStream:
         request = self._request

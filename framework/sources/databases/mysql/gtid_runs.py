@@ -9,8 +9,9 @@ class GtidRuns:
     """The transactions that were read.
 
     Args:
-        before: those that were read before the batch, as text; empty if they are unknown, which they stay.
+        before: those that were read before the batch, as text.
         is_mariadb: of which kind they are.
+        is_known: whether `before` has all earlier ones; if it has not, it stays empty.
 
     Examples:
         >>> runs = GtidRuns("0-1-5", is_mariadb=True)
@@ -19,15 +20,16 @@ class GtidRuns:
         '0-1-6'
     """
 
-    def __init__(self, before: str, *, is_mariadb: bool) -> None:
+    def __init__(self, before: str, *, is_mariadb: bool, is_known: bool | None = None) -> None:
         self._before = before
         self._is_mariadb = is_mariadb
+        self._is_known = bool(before) if is_known is None else is_known
         self._last: dict[str, str] = {}
         self._runs: list[tuple[str, int, int]] = []
 
     def add(self, gtid: str) -> None:
         """Add a transaction; one without a GTID is left out."""
-        if not gtid or not self._before:
+        if not gtid or not self._is_known:
             return
         if self._is_mariadb:
             self._last[gtid.partition("-")[0]] = gtid

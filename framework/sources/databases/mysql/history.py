@@ -8,6 +8,7 @@ because its numbers can't be compared. Everything else is a gap.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import zlib
 from collections.abc import Callable
@@ -15,16 +16,18 @@ from dataclasses import dataclass, replace
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.events import Event, EventType, Gtid, read_gtid, read_maria_gtid
 from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
-from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.places import FIRST_OFFSET, LogPlace
 from framework.sources.databases.mysql.log.tagged_gtids import read_tagged_gtid
-from framework.sources.databases.mysql.position import read_identity, read_log_end
+from framework.sources.databases.mysql.position import gtids_at, read_identity, read_log_end
 from framework.sources.databases.mysql.session import Session, connect
 from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.source_session import Gap
 
+_BEFORE = "Previous_gtids"
 _LOST = "DATABASE_POSITION_LOST"
 _MOST_SERVER_ID = (1 << 31) - 1
 _MOST_EPOCH = 63
@@ -148,6 +151,32 @@ class LogHistory:
         """
         return self._begun(place)
 
+    def gtids_before(self, place: LogPlace) -> str:
+        """Return the transactions before a place; empty if the server has no GTIDs.
+
+        MySQL writes those before a file at its begin; those of the file are read.
+
+        Raises:
+            SourceError: the log can't be read.
+        """
+        if self.session.server.is_mariadb:
+            return gtids_at(self.session, place)
+        if self.session.variables(("gtid_mode",)).get("gtid_mode") != "ON":
+            return ""
+        ((before,),) = [
+            row[5:6] for row in self.session.rows("SHOW BINLOG EVENTS IN %s LIMIT 3", [place.file]) if row[2] == _BEFORE
+        ] or [("",)]
+        start = LogStart(server_id=self._server_id(), place=replace(place, offset=FIRST_OFFSET))
+        runs = GtidRuns(re.sub(r"\s", "", str(before)), is_mariadb=False, is_known=True)
+        stream = open_stream(self.session.connection, start)
+        try:
+            while stream.place < place and (event := stream.read()) is not None:
+                if event.kind in _GTIDS and event.start < place.offset:
+                    runs.add(_GTIDS[event.kind](event).text)
+        finally:
+            stream.close()
+        return runs.text
+
     def _begun(self, place: LogPlace) -> int:
         stream = open_stream(self.session.connection, LogStart(server_id=self._server_id(), place=place))
         try:
@@ -211,7 +240,3 @@ class LogHistory:
             return self._gap("LOG_REMOVED", stored)
         return None
 
-
-def unreadable(error: SourceError) -> bool:
-    """Whether the server refused to send its log from a place."""
-    return isinstance(error, LogRefusedError)
