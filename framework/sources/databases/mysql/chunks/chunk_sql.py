@@ -90,6 +90,11 @@ def literal(value: str, column: KeyColumn) -> str:
     return f"'{value}'"
 
 
+def is_text_type(type_name: str) -> bool:
+    """Whether values of the type are compared by a collation."""
+    return _base(type_name) in _TEXTS
+
+
 def _range_parts(chunk: Chunk, key: Sequence[KeyColumn]) -> list[str]:
     if chunk.kind == ChunkKind.WHOLE:
         return []

@@ -16,7 +16,7 @@ from zlib import crc32
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
 from framework.sources.databases.mysql.session import Session
-from framework.sources.databases.mysql.values.type_names import is_enumeration, labels_of, normal_type
+from framework.sources.databases.mysql.values.type_names import is_enumeration, labels_of, log_type, normal_type
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 
 _TABLES = """
@@ -190,6 +190,9 @@ def _table(
         unique = KeyKind.NULLABLE_UNIQUE if index.nullable else KeyKind.UNIQUE
         key_kind = KeyKind.PRIMARY if index.name == _PRIMARY else unique
     identity = str(min(stored)) if stored else f"created {created}"
+    # Lazy: the reader of a log is not needed for a snapshot.
+    from framework.sources.databases.mysql.log.table_map import columns_version
+
     source = SourceTable(
         name=name,
         columns=tuple(map(_column, kept)),
@@ -203,6 +206,7 @@ def _table(
         is_partitioned="partitioned" in options,
         generated=generated,
         identity=identity,
+        log_version=columns_version([(column[0], log_type(normal_type(column[1]))) for column in columns]),
         key_ids=() if index is None else (f"index:{index.name}({','.join(index.columns)})",),
     )
     collations = {column[0]: (str(column[6]), str(column[7])) for column in kept if column[6] is not None}
