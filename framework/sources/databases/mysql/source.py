@@ -10,6 +10,7 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.mysql import preflight
+from framework.sources.databases.mysql.chunks.boundaries import BoundaryWalker
 from framework.sources.databases.mysql.history import LogHistory
 from framework.sources.databases.mysql.logged_tables import MysqlTables
 from framework.sources.databases.mysql.position import read_log_end, safe_position
@@ -74,7 +75,7 @@ class MysqlSource:
 
     def check_filter(self, name: TableName, condition: str) -> None:
         """Let the server check a condition; no row is read."""
-        catalog.check_filter(self.session, name, condition)
+        BoundaryWalker(self.session, name, source_identity="", row_filter=condition).check_row_filter()
 
     def missing_keys(
         self, table: SourceTable, columns: Sequence[str], keys: Sequence[Sequence[str]], as_text: Collection[str]

@@ -10,14 +10,14 @@ from struct import error as StructError
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.mysql.log.events import HEADER_SIZE, read_length
-from framework.sources.databases.mysql.log.log_values import TextDecoder, ValueFaultError
+from framework.sources.databases.mysql.log.log_values import ValueFaultError
 from framework.sources.databases.mysql.log.row_decoder import (
     KeyFaultError,
     RowDecoder,
     Selection,
     UnreadableColumnError,
 )
-from framework.sources.databases.mysql.log.table_map import LoggedTable
+from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDecoder
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import REPLACED, UNREADABLE
 
@@ -39,12 +39,15 @@ class CopiedTable:
         needs_key: whether each row must have a value of each of them.
         text_columns: the columns that are read as the database's text.
         types: the types of columns in the catalog, where the log does not have them: `uuid`, `inet6`, `inet4`.
+        known_from: the order of the place from which the name means this table; a table that is given the name later
+            replaces it.
     """
 
     key: tuple[str, ...] = ()
     needs_key: bool = False
     text_columns: Collection[str] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+    known_from: int = 0
 
     @property
     def selection(self) -> Selection:

@@ -141,6 +141,11 @@ def has_checksums(data: bytes) -> bool:
     return data[-CHECKSUM_SIZE - 1] == 1
 
 
+def is_of_mariadb(data: bytes) -> bool:
+    """Whether MariaDB wrote a file; from the version in its format description."""
+    return b"mariadb" in data[HEADER_SIZE + 2 : HEADER_SIZE + 52].lower()
+
+
 def read_rotate(data: bytes) -> tuple[str, int]:
     """Return the file that follows, and the offset where it is read."""
     return data[HEADER_SIZE + 8 :].decode(), _read_long(data, HEADER_SIZE)[0]

@@ -10,12 +10,12 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as encode_text  # type: ignore[attr-defined]
-from typing import Any, Protocol
+from typing import Any
 
 from framework.sources.databases.mysql.log.decimals import decimal_groups, decimal_size, decimal_text
 from framework.sources.databases.mysql.log.json_binary import json_text
 from framework.sources.databases.mysql.log.maria_columns import decompress_column, inet4_text, inet6_text, uuid_text
-from framework.sources.databases.mysql.log.table_map import FieldType, LogColumn
+from framework.sources.databases.mysql.log.table_map import FieldType, LogColumn, TextDecoder
 
 _MOST_DIGITS = 38
 _MOST_KEPT = 8192
@@ -38,14 +38,6 @@ class ValueFaultError(Exception):
         self.column = column.name
         self.type_name = column.type_name
         self.value = value
-
-
-class TextDecoder(Protocol):
-    """Decodes texts of the character sets of the server."""
-
-    def decoder(self, collation: int) -> Callable[[bytes], str]:
-        """Return the function that decodes the bytes of a collation's character set, as the server converts them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,17 +317,12 @@ def _bit(wanted: _Wanted) -> FieldCode:
     bits = wanted.column.size
     size = (bits + 7) // 8
     if bits == 1:
-        return FieldCode(formats="B", expression="('true' if $0 else 'false')")
+        return FieldCode(formats="B", expression=wanted.quoted("('true' if $0 else 'false')"))
     return FieldCode(formats=f"{size}s", expression="base64($0)", names={"base64": _base64})
 
 
-def _labels(wanted: _Wanted) -> list[str]:
-    decode = wanted.texts.decoder(wanted.column.collation)
-    return [decode(label) for label in wanted.column.labels]
-
-
 def _enum(wanted: _Wanted) -> FieldCode:
-    texts = [encode_text(label) for label in ("", *_labels(wanted))]
+    texts = [encode_text(label) for label in ("", *wanted.column.labels)]
 
     def make(number: int) -> str:
         # The server shows a number without a label as the empty text.
@@ -347,7 +334,7 @@ def _enum(wanted: _Wanted) -> FieldCode:
 
 
 def _set(wanted: _Wanted) -> FieldCode:
-    labels = _labels(wanted)
+    labels = wanted.column.labels
 
     def make(bits: int) -> str:
         return encode_text(",".join(label for index, label in enumerate(labels) if bits >> index & 1))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from framework.sources.databases.mysql.log.log_values import FieldCode, TextDecoder, field_code
-from framework.sources.databases.mysql.log.table_map import LogColumn, LoggedTable
+from framework.sources.databases.mysql.log.log_values import FieldCode, field_code
+from framework.sources.databases.mysql.log.table_map import LogColumn, LoggedTable, TextDecoder
 
 Payload = Callable[[bytes, int], tuple[str, int]]
 """(data, index after the bitmap of NULLs) -> payload, index after the row."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Protocol
 
 from framework.sources.databases.mysql.log.events import HEADER_SIZE, read_length
 from framework.sources.databases.tables import TableName
@@ -60,7 +61,8 @@ _INTEGERS = {
     FieldType.LONG: "int",
     FieldType.LONGLONG: "bigint",
 }
-_NUMBERS = (*_INTEGERS, FieldType.FLOAT, FieldType.DOUBLE, FieldType.NEWDECIMAL)
+_NUMBERS = (*_INTEGERS, FieldType.FLOAT, FieldType.DOUBLE, FieldType.NEWDECIMAL, FieldType.YEAR)
+"""The types with a bit that says whether a number has a sign."""
 _BLOBS = (FieldType.BLOB, FieldType.TINY_BLOB, FieldType.MEDIUM_BLOB, FieldType.LONG_BLOB)
 _COMPRESSED = (FieldType.MARIA_BLOB_COMPRESSED, FieldType.MARIA_VARCHAR_COMPRESSED)
 _TEXTS = (FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING, *_BLOBS, *_COMPRESSED)
@@ -101,7 +103,7 @@ class LogColumn:
         nullable: whether it may be NULL.
         is_unsigned: of a number.
         collation: the number of the collation of its texts or labels.
-        labels: of an enum or a set, in the bytes of the collation's character set.
+        labels: of an enum or a set.
         is_key: whether it belongs to the primary key.
         is_visible: whether `SELECT *` has it.
     """
@@ -112,7 +114,7 @@ class LogColumn:
     nullable: bool = True
     is_unsigned: bool = False
     collation: int = BINARY_COLLATION
-    labels: tuple[bytes, ...] = ()
+    labels: tuple[str, ...] = ()
     is_key: bool = False
     is_visible: bool = True
 
@@ -140,7 +142,7 @@ class LogColumn:
         if kind == FieldType.BIT:
             return f"bit({self.size})"
         if kind in (FieldType.ENUM, FieldType.SET):
-            labels = ",".join("'" + label.decode("latin-1").replace("'", "''") + "'" for label in self.labels)
+            labels = ",".join("'" + label.replace("'", "''") + "'" for label in self.labels)
             return f"{'enum' if kind == FieldType.ENUM else 'set'}({labels})"
         if kind == FieldType.STRING:
             return f"binary({self.size})" if self.is_binary else "char"
@@ -190,8 +192,14 @@ def table_name(data: bytes) -> tuple[TableName, int]:
     return TableName(schema=schema, table=data[start + 1 : end].decode(errors="replace")), end + 1
 
 
-def read_table_map(data: bytes) -> LoggedTable:
-    """Decode a TABLE_MAP event."""
+def read_table_map(data: bytes, texts: TextDecoder, *, is_mariadb: bool) -> LoggedTable:
+    """Decode a TABLE_MAP event.
+
+    Args:
+        data: the event.
+        texts: decodes labels.
+        is_mariadb: whether MariaDB wrote it, whose spatial columns have a collation.
+    """
     table, at = table_name(data)
     count, at = read_length(data, at)
     kinds, at = data[at : at + count], at + count
@@ -203,7 +211,7 @@ def read_table_map(data: bytes) -> LoggedTable:
     if _Metadata.COLUMN_NAME not in parts:
         return LoggedTable(table, (), "the log lacks the names of its columns: binlog_row_metadata was not FULL")
     try:
-        columns = _describe(fields, nulls, parts)
+        columns = _describe(fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY) if is_mariadb else _TEXTS))
     except (IndexError, ValueError) as error:
         return LoggedTable(table, (), f"the description of its columns can't be read: {error}")
     return LoggedTable(table, columns)
@@ -243,11 +251,27 @@ def _read_fields(kinds: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
             yield kind, 0
 
 
-def _describe(fields: list[tuple[int, int]], nulls: bytes, parts: dict[int, bytes]) -> tuple[LogColumn, ...]:
+class TextDecoder(Protocol):
+    """Decodes texts of the character sets of the server."""
+
+    def decoder(self, collation: int) -> Callable[[bytes], str]:
+        """Return the function that decodes the bytes of a collation's character set, as the server converts them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    texts: TextDecoder
+    collated: Sequence[int]
+
+
+def _describe(
+    fields: list[tuple[int, int]], nulls: bytes, parts: dict[int, bytes], dialect: _Dialect
+) -> tuple[LogColumn, ...]:
     kinds = [kind for kind, _ in fields]
     names = [name.decode() for name in _texts(parts[_Metadata.COLUMN_NAME])]
     unsigned = _bits(parts, _Metadata.SIGNEDNESS, kinds, lambda kind: kind in _NUMBERS)
-    collations = _collations(parts, _Metadata.DEFAULT_CHARSET, kinds, _TEXTS)
+    collations = _collations(parts, _Metadata.DEFAULT_CHARSET, kinds, dialect.collated)
     collations |= _collations(parts, _Metadata.LABELS_DEFAULT_CHARSET, kinds, (FieldType.ENUM, FieldType.SET))
     visible = _bits(parts, _Metadata.VISIBILITY, kinds, lambda _: True)
     labels = {
@@ -263,7 +287,7 @@ def _describe(fields: list[tuple[int, int]], nulls: bytes, parts: dict[int, byte
             nullable=bool(nulls[index // 8] >> index % 8 & 1),
             is_unsigned=index in unsigned,
             collation=collations.get(index, BINARY_COLLATION),
-            labels=labels.get(index, ()),
+            labels=tuple(map(dialect.texts.decoder(collations[index]), labels[index])) if index in labels else (),
             is_key=index in key,
             is_visible=index in visible or _Metadata.VISIBILITY not in parts,
         )

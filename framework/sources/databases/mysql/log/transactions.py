@@ -19,15 +19,16 @@ from framework.sources.databases.mysql.log.events import (
     EventType,
     Gtid,
     Query,
+    is_of_mariadb,
     read_gtid,
     read_header,
     read_load_query,
     read_maria_gtid,
     read_query,
 )
-from framework.sources.databases.mysql.log.log_values import TextDecoder
 from framework.sources.databases.mysql.log.places import LogPlace
 from framework.sources.databases.mysql.log.statements import Statement, StatementKind, read_statement
+from framework.sources.databases.mysql.log.table_map import TextDecoder
 from framework.sources.databases.mysql.log.tagged_gtids import read_tagged_gtid
 from framework.sources.databases.mysql.log.written_rows import ROW_EVENTS, WrittenRows
 from framework.sources.databases.streams.change_rows import ChangeBuffer
@@ -193,6 +194,8 @@ class TransactionReader:
             self._rows.describe(event.data)
         elif kind in ROW_EVENTS:
             yield from self._row_event(event)
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            self._rows.is_mariadb = is_of_mariadb(event.data)
         elif kind in _GTIDS:
             self._open(_GTIDS[kind](event), event)
         elif kind == EventType.XID:
@@ -257,7 +260,7 @@ class TransactionReader:
         elif statement.kind != StatementKind.HARMLESS and not self._opened(event).xid:
             if self._rows.concerns(statement):
                 yield from self._begin(event)
-                self._rows.apply(statement)
+                self._rows.apply(statement, self._opened(event).begin.order)
                 yield Rows(len(event.data))
                 yield statement
 
@@ -353,7 +356,6 @@ _IGNORED = frozenset(
         EventType.DELETE_FILE,
         EventType.RAND,
         EventType.USER_VAR,
-        EventType.FORMAT_DESCRIPTION,
         EventType.BEGIN_LOAD_QUERY,
         EventType.IGNORABLE,
         EventType.ROWS_QUERY,

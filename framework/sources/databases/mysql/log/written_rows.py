@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from framework.sources.databases.mysql.log.changes import CopiedTable, TableChanges, kinds_of
 from framework.sources.databases.mysql.log.compressed import maria_rows
 from framework.sources.databases.mysql.log.events import HEADER_SIZE, EventType
-from framework.sources.databases.mysql.log.log_values import TextDecoder
 from framework.sources.databases.mysql.log.statements import Statement, StatementKind
-from framework.sources.databases.mysql.log.table_map import LoggedTable, read_table_map, table_name
+from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDecoder, read_table_map, table_name
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import TableName
 
@@ -55,6 +54,7 @@ class WrittenRows:
         self.tables = tables
         self.kinds: list[ChangeKind] = []
         self.replaced = {*replaced} & {*tables}
+        self.is_mariadb = False
         self._buffer = buffer
         self._texts = texts
         self._keeps_unreadable = keeps_unreadable
@@ -70,7 +70,7 @@ class WrittenRows:
         if changes is None and table_name(data)[0] in self.tables:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            changes = self._known[key] = self._changes(read_table_map(data))
+            changes = self._known[key] = self._changes(read_table_map(data, self._texts, is_mariadb=self.is_mariadb))
         if changes is not None:
             self._last[changes.table.table] = changes
         self._present[data[_ID]] = changes
@@ -107,8 +107,13 @@ class WrittenRows:
         """Whether a statement may change copied rows or tables."""
         return bool(self._affected(statement))
 
-    def apply(self, statement: Statement) -> None:
-        """Add the rows that a statement stands for."""
+    def apply(self, statement: Statement, position: int) -> None:
+        """Add the rows that a statement stands for.
+
+        Args:
+            statement: the statement.
+            position: the order of the place where its transaction begins.
+        """
         kind = statement.kind
         for table in self._affected(statement):
             if kind == StatementKind.TRUNCATE:
@@ -119,18 +124,18 @@ class WrittenRows:
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
         if kind == StatementKind.RENAME:
-            self._replace(statement.new_tables)
+            self._replace(statement.new_tables, position)
         elif kind == StatementKind.CREATE:
-            self._replace(statement.tables)
+            self._replace(statement.tables, position)
 
     def refuse_all(self, problem: str) -> None:
         """Add an unreadable row for each copied table."""
         for table in self.tables:
             self._of(table).refuse(problem)
 
-    def _replace(self, tables: Collection[TableName]) -> None:
+    def _replace(self, tables: Collection[TableName], position: int) -> None:
         """Another table has the name of a copied one from now on."""
-        taken = {*tables} & {*self.tables}
+        taken = {table for table in tables if table in self.tables and position > self.tables[table].known_from}
         self.replaced |= taken
         for key in [key for key, changes in self._known.items() if changes.table.table in taken]:
             del self._known[key]
