@@ -92,13 +92,16 @@ class ChangesRequest:
         """
         return MysqlLog(self, spool)
 
-    def copied(self, session: Session) -> dict[TableName, CopiedTable]:
+    def copied(self, session: Session, stored: StoredPosition) -> dict[TableName, CopiedTable]:
         """Return what is known of the tables; one that was dropped since must not stop the changes of the others.
+
+        A table that joins now has its name from now on: what the log says earlier is of another table, or of its begin.
 
         Raises:
             SourceError: the database can't be read.
         """
         found = {}
+        end = replace(read_log_end(session), epoch=stored.place.epoch).order
         for name, table in read_tables(session, self.tables).items():
             columns = () if isinstance(table, SourceError) else table.columns
             given = self.keys.get(name)
@@ -107,6 +110,7 @@ class ChangesRequest:
                 needs_key=given is not None,
                 text_columns=self.text_columns.get(name, ()),
                 types={each.name: each.type_name for each in columns},
+                known_from=0 if name in stored.tables else end,
             )
         return found
 
@@ -145,9 +149,9 @@ class MysqlLog:
             history = LogHistory(session, request.name)
             if not request.not_after:
                 found = safe_position(session)
-                return replace(found, begun=history.begun(found.place)).to_json()
+                return replace(found, begun=history.begun(found.place), tables=request.tables).to_json()
             place = _place_of(session, request.not_after)
-            found = StoredPosition(place=place, source=read_identity(session))
+            found = StoredPosition(place=place, source=read_identity(session), tables=request.tables)
             history.require(found)
             return replace(found, begun=history.begun(place), gtids=history.gtids_before(place)).to_json()
 
@@ -200,7 +204,7 @@ class MysqlLog:
         request = self._request
         with Session(request.connection) as session:
             resumed = LogHistory(session, request.name).require(stored)
-            copied = request.copied(session)
+            copied = request.copied(session, resumed)
             is_mariadb = session.server.is_mariadb
         self._reading = _Reading(request, resumed, copied, is_mariadb=is_mariadb)
         return self._reading
@@ -231,7 +235,6 @@ class _Reading:
             reopen=self._open,
             keeps_unreadable=request.keeps_unreadable,
             prepared=stored.prepared,
-            replaced=stored.replaced,
         )
         self.kinds = self._reader.kinds
         self._steps: Iterator[Step] = self._reader.steps()
@@ -294,7 +297,7 @@ class _Reading:
             last=last,
             begun=self._events.begun or self.stored.begun,
             prepared=dict(self._reader.prepared),
-            replaced=tuple(sorted(self._reader.replaced)),
+            tables=tuple(sorted(self._request.tables, key=str)),
         )
         return writer.seal(start.order, place.order, caught_up=not place < target)
 

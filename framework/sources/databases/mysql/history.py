@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogRefusedError, LogStart
@@ -230,7 +229,7 @@ class LogHistory:
         place = replace(end if found is None else found[1], epoch=epoch)
         begun = self._begun(place)
         return StoredPosition(
-            place=place, source=identity, gtids=stored.gtids, begun=begun, replaced=stored.replaced
+            place=place, source=identity, gtids=stored.gtids, begun=begun, tables=stored.tables
         )
 
     def _lacking(self, stored: StoredPosition, identity: str, gtids: MySqlGtids) -> Gap | None:

@@ -6,7 +6,7 @@ read again from its place when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,7 +141,6 @@ class TransactionReader:
         keeps_unreadable: whether a row that can't be read is kept with the operation UNREADABLE. Otherwise it is an
             error, which ends the changes of all tables.
         prepared: the XA transactions that are prepared before the place, with the places where they begin.
-        replaced: the tables whose name another table has taken before the place.
         reopen: opens the log at the begin of a prepared transaction.
     """
 
@@ -155,20 +154,14 @@ class TransactionReader:
         reopen: Callable[[LogPlace], Events],
         keeps_unreadable: bool = False,
         prepared: Mapping[str, LogPlace] | None = None,
-        replaced: Collection[TableName] = (),
     ) -> None:
         self._events = events
         self._reopen = reopen
-        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable, replaced=replaced)
+        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable)
         self.kinds = self._rows.kinds
         self.prepared = dict(prepared or {})
         """The XA transactions that are prepared and not yet ended, with the places where they begin."""
         self._group: _Group | None = None
-
-    @property
-    def replaced(self) -> frozenset[TableName]:
-        """The copied tables whose name another table has taken."""
-        return frozenset(self._rows.replaced)
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps of the log, without an end.
