@@ -279,9 +279,7 @@ class _Reading:
                 writer.relieve(most_pending=1)
             elif isinstance(step, Commit):
                 place = step.place
-                last = LastTransaction(
-                    place=step.begin, gtid=step.gtid, commit_microseconds=step.commit_microseconds
-                )
+                last = LastTransaction(place=step.begin, gtid=step.gtid, commit_microseconds=step.commit_microseconds)
                 runs.add(step.gtid)
                 if step.has_begun:
                     writer.commit()

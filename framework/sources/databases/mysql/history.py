@@ -228,9 +228,7 @@ class LogHistory:
             return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=error.cause)
         place = replace(end if found is None else found[1], epoch=epoch)
         begun = self._begun(place)
-        return StoredPosition(
-            place=place, source=identity, gtids=stored.gtids, begun=begun, tables=stored.tables
-        )
+        return StoredPosition(place=place, source=identity, gtids=stored.gtids, begun=begun, tables=stored.tables)
 
     def _lacking(self, stored: StoredPosition, identity: str, gtids: MySqlGtids) -> Gap | None:
         """Return the gap of a server that lacks transactions that were read, or has removed later ones."""
@@ -241,4 +239,3 @@ class LogHistory:
         if not gtids.contains(MySqlGtids.parse(str(purged))):
             return self._gap("LOG_REMOVED", stored)
         return None
-
