@@ -74,11 +74,6 @@ CONDITIONS: dict[str, Condition] = {
         "The server refuses to send its log: {cause}.",
         "Grant the user REPLICATION SLAVE, and see the log of the server.",
     ),
-    "MYSQL_EPOCHS_EXHAUSTED": Condition(
-        "The source was replaced by another server {most} times since the log was begun, and no number is left for "
-        "the next one.",
-        SNAPSHOT_AGAIN,
-    ),
     "DATABASE_POSITION_LOST.GTIDS_MISSING": Condition(
         "The server {now} has taken the place of {before}, but lacks transactions that were read ({reader}, up to "
         "{position}): {missing}.",

@@ -30,7 +30,7 @@ FACTS = DialectFacts(
         SourceDiagnosis(
             name="MYSQL_SERVER_REPLACED",
             meaning="Another server has taken the place of the one that was read, without all of its transactions.",
-            conditions=(f"{_LOST}.GTIDS_MISSING", "MYSQL_EPOCHS_EXHAUSTED"),
+            conditions=(f"{_LOST}.GTIDS_MISSING",),
             remedies=(Remedy.FOLLOW, Remedy.NEW_POSITION),
         ),
     ),

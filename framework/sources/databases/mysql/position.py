@@ -59,12 +59,11 @@ def read_log_end(session: Session) -> LogPlace:
     return LogPlace(str(found[0][0]), int(found[0][1]))
 
 
-def safe_position(session: Session, *, epoch: int = 0, clock: Clock | None = None) -> StoredPosition:
+def safe_position(session: Session, *, clock: Clock | None = None) -> StoredPosition:
     """Return a position below which every change is visible to all later reads.
 
     Args:
         session: any session of the server.
-        epoch: of the position.
         clock: for waiting.
 
     Raises:
@@ -73,13 +72,13 @@ def safe_position(session: Session, *, epoch: int = 0, clock: Clock | None = Non
     source = read_identity(session)
     if session.server.is_mariadb:
         place, gtids = _consistent_snapshot(session)
-        return StoredPosition(place=place, source=source, epoch=epoch, gtids=gtids)
+        return StoredPosition(place=place, source=source, gtids=gtids)
     place = read_log_end(session)
     has_gtids = session.variables(("gtid_mode",)).get("gtid_mode") == "ON"
     committing = _owned_gtids if has_gtids else _holders_of_commit
     _await_none(session, committing, clock or SystemClock())
     gtids = str(session.rows("SELECT @@GLOBAL.gtid_executed")[0][0]) if has_gtids else ""
-    return StoredPosition(place=place, source=source, epoch=epoch, gtids=re.sub(r"\s", "", gtids))
+    return StoredPosition(place=place, source=source, gtids=re.sub(r"\s", "", gtids))
 
 
 def _consistent_snapshot(session: Session) -> tuple[LogPlace, str]:

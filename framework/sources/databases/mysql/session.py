@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Values that depend on these would differ between a chunk and the log. A neutral `sql_mode` has no zero dates refused,
 # no padding and no other meaning of quotes.
-_SETTINGS = (
+SESSION_SETTINGS = (
     "time_zone = '+00:00', sql_mode = '', sql_select_limit = DEFAULT, autocommit = 1, wait_timeout = 28800, "
     "net_write_timeout = 3600, net_read_timeout = 3600"
 )
@@ -81,7 +81,7 @@ def connect(connection: Connection) -> Opened:
             **login.arguments,
             database=login.database or None,
             charset=_CHARSET,
-            init_command=f"SET {_SETTINGS}",
+            init_command=f"SET {SESSION_SETTINGS}",
             autocommit=True,
         )
     known = _OPENED.get()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.log.places import LogPlace
 from framework.sources.databases.position import Position
-
-_EPOCH_BITS = 57
-MOST_EPOCHS = 63
-"""Epochs that fit into an order."""
+from framework.sources.databases.tables import TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +20,12 @@ class LastTransaction:
     Args:
         place: where it begins.
         gtid: its GTID; empty without one.
-        seconds: when it was logged.
+        commit_microseconds: when it was committed, since 1970.
     """
 
     place: LogPlace
     gtid: str
-    seconds: int
+    commit_microseconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,31 +34,31 @@ class StoredPosition:
 
     Args:
         place: all transactions that begin before it were read.
-        epoch: how often the log was continued on another server.
         source: the identity of the server.
         gtids: the transactions that were read, as the server writes them; empty without GTIDs.
         last: the last transaction; None if none was read on this server.
+        begun: when the file of the place was begun, in seconds since 1970; 0 if unknown.
+        prepared: the XA transactions that are prepared, with the places where they begin.
+        tables: the tables whose changes were read.
     """
 
     place: LogPlace
     source: str
-    epoch: int = 0
     gtids: str = ""
     last: LastTransaction | None = None
+    begun: int = 0
+    prepared: Mapping[str, LogPlace] = field(default_factory=dict)
+    tables: tuple[TableName, ...] = ()
 
     @property
     def order(self) -> int:
         """The order of the position."""
-        return order_of(self.place, self.epoch)
+        return self.place.order
 
     @property
     def position(self) -> Position:
         """The position."""
         return Position(order=self.order, text=self.place.text)
-
-    def at(self, place: LogPlace, gtids: str, last: LastTransaction | None) -> StoredPosition:
-        """Return a later position of the same log."""
-        return replace(self, place=place, gtids=gtids, last=last or self.last)
 
     def to_json(self) -> str:
         """Return the offset as JSON."""
@@ -68,11 +66,16 @@ class StoredPosition:
             "order": self.order,
             "text": self.place.text,
             "source": self.source,
-            "epoch": self.epoch,
+            "epoch": self.place.epoch,
             "gtids": self.gtids,
+            "begun": self.begun,
         }
         if self.last is not None:
-            value["last"] = [self.last.place.text, self.last.gtid, self.last.seconds]
+            value["last"] = [self.last.place.text, self.last.gtid, self.last.commit_microseconds]
+        if self.prepared:
+            value["prepared"] = {xid: place.text for xid, place in self.prepared.items()}
+        if self.tables:
+            value["tables"] = sorted([each.schema, each.table] for each in self.tables)
         return json.dumps(value)
 
     @classmethod
@@ -84,29 +87,22 @@ class StoredPosition:
         """
         try:
             value = json.loads(text)
-            last = value.get("last")
+            last, epoch = value.get("last"), int(value["epoch"])
             return cls(
-                place=LogPlace.parse(value["text"]),
+                place=LogPlace.parse(value["text"], epoch),
                 source=str(value["source"]),
-                epoch=int(value["epoch"]),
                 gtids=str(value["gtids"]),
-                last=None if last is None else _last(*last),
+                last=None if last is None else _last(epoch, *last),
+                begun=int(value["begun"]),
+                prepared={xid: LogPlace.parse(place, epoch) for xid, place in value.get("prepared", {}).items()},
+                tables=tuple(TableName(schema=schema, table=table) for schema, table in value.get("tables", ())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"it has a missing or malformed field: {error}"
             raise SourceError("DATABASE_POSITION_INVALID", problem=problem) from error
 
 
-def order_of(place: LogPlace, epoch: int) -> int:
-    """Return a number that sorts the places of all epochs.
-
-    Raises:
-        SourceError: MYSQL_EPOCHS_EXHAUSTED.
-    """
-    if epoch > MOST_EPOCHS:
-        raise SourceError("MYSQL_EPOCHS_EXHAUSTED", most=MOST_EPOCHS)
-    return epoch << _EPOCH_BITS | place.order
-
-
-def _last(place: str, gtid: str, seconds: int) -> LastTransaction:
-    return LastTransaction(place=LogPlace.parse(place), gtid=gtid, seconds=int(seconds))
+def _last(epoch: int, place: str, gtid: str, commit_microseconds: int) -> LastTransaction:
+    return LastTransaction(
+        place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds)
+    )

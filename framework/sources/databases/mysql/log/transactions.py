@@ -6,7 +6,7 @@ read again from its place when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,14 +69,14 @@ class Commit:
         place: the place after it.
         begin: where it begins.
         gtid: its identifier; empty if it has none.
-        seconds: when it was written, since 1970.
+        commit_microseconds: when it was committed, since 1970, as its first event says.
         has_begun: whether a `Begin` came before.
     """
 
     place: LogPlace
     begin: LogPlace
     gtid: str
-    seconds: int
+    commit_microseconds: int
     has_begun: bool
 
 
@@ -141,7 +141,6 @@ class TransactionReader:
         keeps_unreadable: whether a row that can't be read is kept with the operation UNREADABLE. Otherwise it is an
             error, which ends the changes of all tables.
         prepared: the XA transactions that are prepared before the place, with the places where they begin.
-        replaced: the tables whose name another table has taken before the place.
         reopen: opens the log at the begin of a prepared transaction.
     """
 
@@ -155,20 +154,14 @@ class TransactionReader:
         reopen: Callable[[LogPlace], Events],
         keeps_unreadable: bool = False,
         prepared: Mapping[str, LogPlace] | None = None,
-        replaced: Collection[TableName] = (),
     ) -> None:
         self._events = events
         self._reopen = reopen
-        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable, replaced=replaced)
+        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable)
         self.kinds = self._rows.kinds
         self.prepared = dict(prepared or {})
         """The XA transactions that are prepared and not yet ended, with the places where they begin."""
         self._group: _Group | None = None
-
-    @property
-    def replaced(self) -> frozenset[TableName]:
-        """The copied tables whose name another table has taken."""
-        return frozenset(self._rows.replaced)
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps of the log, without an end.
@@ -211,7 +204,9 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds)
+        # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
+        is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
+        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
@@ -319,7 +314,7 @@ class TransactionReader:
         group = self._opened(event)
         self._group = None
         self._rows.forget()
-        yield Commit(self._events.place, group.begin, group.gtid, event.seconds, group.has_begun)
+        yield Commit(self._events.place, group.begin, group.gtid, group.commit_microseconds, group.has_begun)
 
 
 def _unpacked(event: Event) -> Iterator[Event]:

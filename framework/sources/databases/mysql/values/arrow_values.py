@@ -5,7 +5,6 @@ They work on whole arrays, and fail at the first value that the type can't hold.
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -21,7 +20,6 @@ Conversion = Callable[[Any, pa.DataType, Failure], Any]
 _DAY_MICROS = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1
-_DATE = re.compile(r"(?!0000)\d{4}-(?!00)\d\d-(?!00)\d\d")
 
 
 def keep(array: Any, kind: pa.DataType, _: Failure) -> Any:
@@ -33,17 +31,14 @@ def dates(array: Any, kind: pa.DataType, fail: Failure) -> Any:
     """Check the range of dates; texts are dates that may not exist."""
     if _is_text(array):
         return _from_text(array, kind, fail)
-    _check_range(array, pa.int32(), (_FIRST_DAY, _LAST_DAY), fail)
-    return keep(array, kind, fail)
+    return _in_range(array, pa.int32(), (_FIRST_DAY, _LAST_DAY), fail).cast(kind)
 
 
 def timestamps(array: Any, kind: pa.TimestampType, fail: Failure) -> Any:
     """Check the range of timestamps; texts are timestamps that may not exist."""
     if _is_text(array):
         return _from_text(array, pa.timestamp("us"), fail).cast(kind)
-    micros = keep(array, pa.timestamp("us"), fail)
-    _check_range(micros, pa.int64(), (_FIRST_MICRO, _LAST_MICRO), fail)
-    return keep(micros, kind, fail)
+    return _in_range(array, pa.int64(), (_FIRST_MICRO, _LAST_MICRO), fail).cast(kind)
 
 
 def decimals_from_text(array: Any, kind: pa.DataType, _: Failure) -> Any:
@@ -58,7 +53,8 @@ def bits_as_boolean(array: Any, _: pa.DataType, __: Failure) -> Any:
 
 def text_of_number(array: Any, kind: pa.DataType, _: Failure) -> Any:
     """Return floating-point numbers as the shortest text that gives the value back."""
-    return pa.array([None if value is None else str(value) for value in array.to_pylist()], kind)
+    numbers = array.cast(pa.float64()) if _is_text(array) else array
+    return pa.array([None if value is None else str(value) for value in numbers.to_pylist()], kind)
 
 
 def text_of_boolean(array: Any, kind: pa.DataType, fail: Failure) -> Any:
@@ -77,8 +73,9 @@ def _is_text(array: Any) -> bool:
 
 
 def _from_text(array: Any, kind: pa.DataType, fail: Failure) -> Any:
+    """Convert texts of dates, of which the first that does not exist fails."""
     try:
-        return array.cast(kind)
+        return _moments(array, kind, fail)
     except pa.ArrowInvalid:
         for text in array.to_pylist():
             if text is not None and not _exists(text, kind):
@@ -86,10 +83,13 @@ def _from_text(array: Any, kind: pa.DataType, fail: Failure) -> Any:
         raise
 
 
+def _moments(array: Any, kind: pa.DataType, fail: Failure) -> Any:
+    """Convert texts of dates that exist."""
+    found = array.cast(kind)
+    return dates(found, kind, fail) if pa.types.is_date(kind) else timestamps(found, kind, fail)
+
+
 def _exists(text: str, kind: pa.DataType) -> bool:
-    """Whether a text is a date with an existing day."""
-    if _DATE.match(text) is None:
-        return False
     try:
         pa.array([text]).cast(kind)
     except pa.ArrowInvalid:
@@ -97,7 +97,11 @@ def _exists(text: str, kind: pa.DataType) -> bool:
     return True
 
 
-def _check_range(array: Any, number: pa.DataType, bounds: tuple[int, int], fail: Failure) -> None:
-    found = pc.min_max(array.cast(number)).as_py()
+def _in_range(array: Any, number: pa.DataType, bounds: tuple[int, int], fail: Failure) -> Any:
+    """Return the array, whose first value out of range fails."""
+    numbers = array.cast(number)
+    found = pc.min_max(numbers).as_py()
     if found["min"] is not None and (found["min"] < bounds[0] or found["max"] > bounds[1]):
-        fail("a date in the year 0")
+        outside = pc.or_(pc.less(numbers, bounds[0]), pc.greater(numbers, bounds[1]))
+        fail(array.filter(outside).cast(pa.string())[0].as_py())
+    return array

@@ -33,6 +33,8 @@ class Reading(Enum):
     """connectorx would round the value, or fails at it."""
     BYTES = "CAST({0} AS BINARY)"
     """connectorx does not know the type; its bytes are those of the log."""
+    WIDE = "{0} + 0e0"
+    """As a DOUBLE, whose text has all digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +186,23 @@ class ColumnType:
         """
         if isinstance(array, pa.ChunkedArray):
             return pa.chunked_array([self.from_arrow(chunk) for chunk in array.chunks], self.arrow_type)
+        if pa.types.is_null(array.type):
+            return pa.nulls(len(array), self.arrow_type)
         return self._convert(array, self.arrow_type, self._fail)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the database rounds the text of a value, so that it must be made a DOUBLE first."""
+        return self.spark_type == "FLOAT" or (self.reading == Reading.AS_IS and self._convert is arrow.text_of_number)
 
     @property
     def is_moment(self) -> bool:
         """Whether the database may have values that connectorx fails at: dates that do not exist."""
         return self.reading == Reading.AS_IS and self.spark_type in _MOMENTS
+
+    def widened(self) -> ColumnType:
+        """Return the same column for a reader of texts, in which a FLOAT has six digits only."""
+        return replace(self, reading=Reading.WIDE) if self.is_float else self
 
     def as_moment_text(self) -> ColumnType:
         """Return the same column, read as text; a value that does not exist then has an error with its text."""
