@@ -47,6 +47,7 @@ class MysqlServer:
         settings: options beside the defaults, such as {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}.
         folder: where its data is kept; a temporary folder, removed at the end, if omitted.
         server_id: of a replica, another than that of its primary.
+        port: that of an earlier server; 0 for a free one.
     """
 
     def __init__(
@@ -56,11 +57,12 @@ class MysqlServer:
         *,
         folder: Path | None = None,
         server_id: int = 1,
+        port: int = 0,
     ) -> None:
         self.programs = programs
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="sluice-mysql-", dir=_memory()))
-        self.port = _free_port()
+        self.port = port or _free_port()
         # A path of a socket has at most 107 characters.
         self.socket = Path(tempfile.gettempdir()) / f"sluice-{uuid.uuid4().hex[:12]}.sock"
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,6 +156,16 @@ class MysqlServer:
         """Stop or kill the server, and start it on the same data and port."""
         (self.kill if kill else self.stop)()
         self.start()
+
+    def purge_log(self) -> None:
+        """Remove the log but for a new file, as a server does by age; a reader that has just ended holds its file."""
+        self.query("FLUSH BINARY LOGS")
+        last = self.query("SHOW BINARY LOGS")[-1][0]
+        end = time.monotonic() + _START_SECONDS
+        while len(self.query("SHOW BINARY LOGS")) > 1:
+            assert time.monotonic() < end, "a reader holds the log"
+            self.query(f"PURGE BINARY LOGS TO '{last}'")
+            time.sleep(0.05)
 
     def replicate_from(self, primary: MysqlServer) -> None:
         """Make this server a replica with GTIDs, from the begin of the primary's log."""

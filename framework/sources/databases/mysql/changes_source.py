@@ -275,7 +275,10 @@ class _Reading:
                 writer.bytes_in_buffer += step.bytes
                 writer.relieve(most_pending=1)
             elif isinstance(step, Commit):
-                place, last = step.place, LastTransaction(place=step.begin, gtid=step.gtid, seconds=step.seconds)
+                place = step.place
+                last = LastTransaction(
+                    place=step.begin, gtid=step.gtid, commit_microseconds=step.commit_microseconds
+                )
                 runs.add(step.gtid)
                 if step.has_begun:
                     writer.commit()

@@ -140,7 +140,10 @@ class LogHistory:
             found = self._first(LogStart(server_id=self._server_id(), place=last.place))
         except LogRefusedError:
             return self._gap("LOG_REPLACED", stored)
-        is_same = found is not None and (found[0].text, found[1].seconds) == (last.gtid, last.seconds)
+        is_same = found is not None and (found[0].text, found[0].commit_microseconds) == (
+            last.gtid,
+            last.commit_microseconds,
+        )
         return None if is_same else self._gap("LOG_REPLACED", stored)
 
     def begun(self, place: LogPlace) -> int:
@@ -186,13 +189,13 @@ class LogHistory:
         finally:
             stream.close()
 
-    def _first(self, start: LogStart) -> tuple[Gtid, Event, LogPlace] | None:
+    def _first(self, start: LogStart) -> tuple[Gtid, LogPlace] | None:
         """Return the GTID event at the begin of a stream; None if there is nothing, or another event."""
         stream = open_stream(self.session.connection, start)
         try:
             while (event := stream.read()) is not None:
                 if event.kind in _GTIDS:
-                    return _GTIDS[event.kind](event), event, LogPlace(stream.file, event.start, stream.epoch)
+                    return _GTIDS[event.kind](event), LogPlace(stream.file, event.start, stream.epoch)
                 if event.kind not in _OUTSIDE and start.gtids is None:
                     return None
             return None
@@ -224,7 +227,7 @@ class LogHistory:
             found = self._first(LogStart(server_id=self._server_id(), gtids=gtids))
         except LogRefusedError as error:
             return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=error.cause)
-        place = replace(end if found is None else found[2], epoch=epoch)
+        place = replace(end if found is None else found[1], epoch=epoch)
         begun = self._begun(place)
         return StoredPosition(
             place=place, source=identity, gtids=stored.gtids, begun=begun, replaced=stored.replaced

@@ -20,12 +20,12 @@ class LastTransaction:
     Args:
         place: where it begins.
         gtid: its GTID; empty without one.
-        seconds: when it was logged.
+        commit_microseconds: when it was committed, since 1970.
     """
 
     place: LogPlace
     gtid: str
-    seconds: int
+    commit_microseconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class StoredPosition:
             "begun": self.begun,
         }
         if self.last is not None:
-            value["last"] = [self.last.place.text, self.last.gtid, self.last.seconds]
+            value["last"] = [self.last.place.text, self.last.gtid, self.last.commit_microseconds]
         if self.prepared:
             value["prepared"] = {xid: place.text for xid, place in self.prepared.items()}
         if self.replaced:
@@ -102,5 +102,7 @@ class StoredPosition:
             raise SourceError("DATABASE_POSITION_INVALID", problem=problem) from error
 
 
-def _last(epoch: int, place: str, gtid: str, seconds: int) -> LastTransaction:
-    return LastTransaction(place=LogPlace.parse(place, epoch), gtid=gtid, seconds=int(seconds))
+def _last(epoch: int, place: str, gtid: str, commit_microseconds: int) -> LastTransaction:
+    return LastTransaction(
+        place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds)
+    )

@@ -57,11 +57,13 @@ def _read(stream: pa.NativeFile, size: int) -> bytes:
     return b"".join(parts)
 
 
-def maria_rows(data: bytes, *, has_extra: bool) -> bytes:
-    """Return a compressed row event of MariaDB with its rows decompressed; the images follow the counts of columns."""
+def maria_rows(data: bytes, *, has_extra: bool, is_update: bool) -> bytes:
+    """Return a compressed row event of MariaDB with its rows decompressed; they follow the columns of their images."""
     at = HEADER_SIZE + 8
     if has_extra:
         at += _read_short(data, at)[0]
+    width, at = read_length(data, at)
+    at += (width + 7) // 8 * (1 + is_update)
     return data[:at] + _maria_block(data, at)
 
 

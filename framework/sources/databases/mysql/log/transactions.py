@@ -69,14 +69,14 @@ class Commit:
         place: the place after it.
         begin: where it begins.
         gtid: its identifier; empty if it has none.
-        seconds: when it was written, since 1970.
+        commit_microseconds: when it was committed, since 1970, as its first event says.
         has_begun: whether a `Begin` came before.
     """
 
     place: LogPlace
     begin: LogPlace
     gtid: str
-    seconds: int
+    commit_microseconds: int
     has_begun: bool
 
 
@@ -211,7 +211,9 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds)
+        # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
+        is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
+        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
@@ -319,7 +321,7 @@ class TransactionReader:
         group = self._opened(event)
         self._group = None
         self._rows.forget()
-        yield Commit(self._events.place, group.begin, group.gtid, event.seconds, group.has_begun)
+        yield Commit(self._events.place, group.begin, group.gtid, group.commit_microseconds, group.has_begun)
 
 
 def _unpacked(event: Event) -> Iterator[Event]:

@@ -90,7 +90,7 @@ class WrittenRows:
             return
         if kind in _PLAIN:
             kind = _PLAIN[kind]
-            data = maria_rows(data, has_extra=kind in _VERSION_2)
+            data = maria_rows(data, has_extra=kind in _VERSION_2, is_update=kind in _UPDATES)
         has_extra = kind in _VERSION_2
         if kind in _WRITES:
             changes.insert(data, has_extra=has_extra)
