@@ -34,7 +34,7 @@ class SnapshotWorld:
     server: MysqlServer
     uri: str
     table: str = "t"
-    options: dict[str, Any] = field(default_factory=lambda: {"chunk_bytes": 1, "least_rows": 7})
+    options: dict[str, Any] = field(default_factory=lambda: {"chunk_bytes": 1, "least_rows": 13})
 
     @property
     def database(self) -> str:

@@ -1,18 +1,21 @@
 """Readers of the rows of a query as Arrow: connectorx's binary protocol, and PyMySQL where connectorx can't connect.
 
-connectorx knows no TLS. PyMySQL reads texts, which Arrow converts; it is slower, and reads the same values.
+connectorx knows no TLS, so a relay adds it. PyMySQL reads texts, which Arrow converts: slower, and the same values.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from urllib.parse import quote
 
 import pyarrow as pa
 from pymysql.cursors import SSCursor
 
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.chunks.tls_relay import tls_relay
 from framework.sources.databases.mysql.connecting import Login
 from framework.sources.databases.mysql.session import SESSION_SETTINGS, Session
 
@@ -41,14 +44,15 @@ class ReaderError(Exception):
 
 def has_fast_reader(connection: Connection) -> bool:
     """Whether connectorx can read a connection."""
-    return Login.of(connection).mode in ("disabled", "preferred")
+    login = Login.of(connection)
+    return not _needs_relay(login) or (hasattr(socket, "AF_UNIX") and "socket" not in login.options)
 
 
 def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read a query by connectorx.
 
     Args:
-        connection: the connection, without TLS.
+        connection: the connection.
         query: the query.
         settings: statements before it.
 
@@ -58,16 +62,17 @@ def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> It
     """
     import connectorx
 
+    login = Login.of(connection)
     try:
-        reader = connectorx.read_sql(
-            _uri(Login.of(connection)),
-            query,
-            protocol="binary",
-            return_type="arrow_stream",
-            batch_size=_BATCH_ROWS,
-            pre_execution_query=[f"SET {SESSION_SETTINGS}", *settings],
-        )
-        yield from reader
+        with tls_relay(login) if _needs_relay(login) else nullcontext(login.options.get("socket")) as path:
+            yield from connectorx.read_sql(
+                _uri(login, path),
+                query,
+                protocol="binary",
+                return_type="arrow_stream",
+                batch_size=_BATCH_ROWS,
+                pre_execution_query=[f"SET {SESSION_SETTINGS}", *settings],
+            )
     except (RuntimeError, OSError, pa.ArrowException) as error:
         raise ReaderError(str(error)) from None
     except BaseException as error:
@@ -96,12 +101,15 @@ def read_slowly(session: Session, query: str) -> Iterator[pa.RecordBatch]:
             session.raw.decoders = conversions
 
 
-def _uri(login: Login) -> str:
-    """Return the URI for connectorx, which takes the socket of a connection as an option."""
-    options = {"prefer_socket": "false"}
-    if "socket" in login.options:
-        options["socket"] = login.options["socket"]
+def _needs_relay(login: Login) -> bool:
+    return login.mode not in ("disabled", "preferred")
+
+
+def _uri(login: Login, path: str | None) -> str:
+    """Return the URI for connectorx, with the path of a socket if there is one."""
+    options = {"prefer_socket": "false"} if path is None else {"socket": path}
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
     who = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
+    # With a socket, the host is not used.
     host = f"[{login.host}]" if ":" in login.host else login.host
     return f"mysql://{who}@{host}:{login.port}/{quote(login.database, safe='')}?{query}"
