@@ -117,17 +117,24 @@ class Events(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class _Group:
-    """A transaction, or a single statement, that is being read."""
+    """A transaction, or a single statement, that is being read.
 
-    begin: LogPlace
-    gtid: str = ""
-    commit_microseconds: int = 0
-    is_transaction: bool = False
-    has_begun: bool = False
-    xid: str = ""
-    """The XA transaction that is prepared by it, whose rows are left out."""
+    Args:
+        begin: where it begins.
+        gtid: its identifier; empty if it has none.
+        commit_microseconds: when it was committed, since 1970.
+        is_transaction: whether it ends with a commit.
+    """
+
+    def __init__(self, begin: LogPlace, gtid: str, commit_microseconds: int, *, is_transaction: bool) -> None:
+        self.begin = begin
+        self.gtid = gtid
+        self.commit_microseconds = commit_microseconds
+        self.is_transaction = is_transaction
+        self.has_begun = False
+        self.xid = ""
+        """The XA transaction that is prepared by it, whose rows are left out."""
 
 
 class TransactionReader:
@@ -206,7 +213,7 @@ class TransactionReader:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
         # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
         is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction)
+        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction=is_transaction)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
