@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
@@ -107,7 +107,9 @@ class LogReading:
             Change(
                 table=str(kind.relation.table),
                 operation=kind.operation,
-                payload=json.loads(payload, parse_float=str, parse_int=str) if payload and payload[0] == "{" else payload,
+                payload=json.loads(payload, parse_float=str, parse_int=str)
+                if payload and payload[0] == "{"
+                else payload,
                 position=position,
                 schema_version=kind.relation.schema_version,
             )
@@ -120,7 +122,7 @@ class LogReading:
         """End the reading."""
         self.events.close()
 
-    def __enter__(self) -> LogReading:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

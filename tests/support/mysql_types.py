@@ -85,7 +85,9 @@ def _moment(kind: str, digits: int) -> TypedColumn:
 
     def draw(r: random.Random) -> str:
         date = f"{r.randint(first, last):04d}-{r.randint(1, 12):02d}-{r.randint(2, 28):02d}"
-        return f"'{date} {r.randint(0, 23):02d}:{r.randint(0, 59):02d}:{r.randint(0, 59):02d}.{r.randint(0, 999999):06d}'"
+        return (
+            f"'{date} {r.randint(0, 23):02d}:{r.randint(0, 59):02d}:{r.randint(0, 59):02d}.{r.randint(0, 999999):06d}'"
+        )
 
     values = [f"'{last}-12-31 23:59:59'", f"'{first}-01-02 00:00:00.000001'"]
     suffix = " NULL" if kind == "timestamp" else ""
@@ -121,7 +123,7 @@ def _double(r: random.Random) -> str:
     return repr(r.uniform(-1, 1) * 10.0 ** r.randint(-300, 300))
 
 
-_LETTERS = 'abcXYZ 09\'"\\\n\t\x01éßñ'
+_LETTERS = "abcXYZ 09'\"\\\n\t\x01éßñ"
 _WIDE = _LETTERS + "日本語😀𝄞\u2028"
 
 COLUMNS: tuple[TypedColumn, ...] = (
@@ -133,8 +135,13 @@ COLUMNS: tuple[TypedColumn, ...] = (
     TypedColumn("year", ["0", "1901", "2155", "1999"], "CAST({0} + 0 AS CHAR)"),
     TypedColumn("int(5) zerofill", ["1", "4294967295"], "CAST({0} + 0 AS CHAR)"),
     TypedColumn("float", ["0", "-0.0", "16777216", "0.1", "3.4e38", "-1e-38"], DOUBLE, float, _float),
-    TypedColumn("double", ["0", "1e-308", "1.7976931348623157e308", "0.1", "1e15", "123456789012345678"], "{0}", float, _double),
-    *(_decimal(*each) for each in ((1, 0), (5, 5), (9, 0), (10, 2), (18, 9), (19, 9), (20, 0), (30, 28), (38, 10), (65, 30))),
+    TypedColumn(
+        "double", ["0", "1e-308", "1.7976931348623157e308", "0.1", "1e15", "123456789012345678"], "{0}", float, _double
+    ),
+    *(
+        _decimal(*each)
+        for each in ((1, 0), (5, 5), (9, 0), (10, 2), (18, 9), (19, 9), (20, 0), (30, 28), (38, 10), (65, 30))
+    ),
     TypedColumn("bit(1)", ["0", "1"], HEX, as_bit),
     TypedColumn("bit(9)", ["0", "257", "511"], "LPAD(HEX({0}), 4, '0')", as_hex),
     TypedColumn("bit(64)", ["0", "1", "18446744073709551615"], "LPAD(HEX({0}), 16, '0')", as_hex),
@@ -175,7 +182,9 @@ COLUMNS: tuple[TypedColumn, ...] = (
     TypedColumn(f"enum({','.join(repr(f'v{i}') for i in range(300))})", ["'v0'", "'v299'", "256"]),
     TypedColumn("set('x','y','ü') character set utf8mb4", ["''", "'x'", "'x,ü'", "7"]),
     TypedColumn(f"set({','.join(repr(f's{i}') for i in range(64))})", ["''", "'s63'", "'s0,s31,s32'"]),
-    TypedColumn("geometry", ["ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('POLYGON((0 0,0 1,1 1,0 0))')"], HEX, as_hex),
+    TypedColumn(
+        "geometry", ["ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('POLYGON((0 0,0 1,1 1,0 0))')"], HEX, as_hex
+    ),
     TypedColumn("point", ["ST_GeomFromText('POINT(-1.5 1e10)')"], HEX, as_hex),
 )
 
@@ -201,7 +210,14 @@ def _document(r: random.Random) -> str:
             return [draw(depth + 1) for _ in range(r.randint(0, 5))]
         if choice == 7:
             return {f"k{r.randint(0, 99)}" * r.randint(1, 3): draw(depth + 1) for _ in range(r.randint(0, 5))}
-        simple = (None, True, r.randint(-(1 << 63), (1 << 64) - 1), r.uniform(-1, 1) * 10.0 ** r.randint(-25, 25), "é\n\"x", r.randint(-99, 99))
+        simple = (
+            None,
+            True,
+            r.randint(-(1 << 63), (1 << 64) - 1),
+            r.uniform(-1, 1) * 10.0 ** r.randint(-25, 25),
+            'é\n"x',
+            r.randint(-99, 99),
+        )
         return simple[choice]
 
     return f"CONVERT(x'{json.dumps(draw(0), ensure_ascii=False).encode().hex()}' USING utf8mb4)"

@@ -250,12 +250,15 @@ class TransactionReader:
             yield from self._commit_prepared(statement.xid, event)
         elif statement.kind == StatementKind.XA_ROLLBACK:
             self.prepared.pop(statement.xid, None)
-        elif statement.kind != StatementKind.HARMLESS and not self._opened(event).xid:
-            if self._rows.concerns(statement):
-                yield from self._begin(event)
-                self._rows.apply(statement, self._opened(event).begin.order)
-                yield Rows(len(event.data))
-                yield statement
+        elif self._is_of_copied(statement, event):
+            yield from self._begin(event)
+            self._rows.apply(statement, self._opened(event).begin.order)
+            yield Rows(len(event.data))
+            yield statement
+
+    def _is_of_copied(self, statement: Statement, event: Event) -> bool:
+        is_harmless = statement.kind == StatementKind.HARMLESS or bool(self._opened(event).xid)
+        return not is_harmless and self._rows.concerns(statement)
 
     def _payload(self, event: Event) -> Iterator[Step]:
         """Take the events in a compressed transaction."""
