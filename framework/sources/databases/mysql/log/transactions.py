@@ -204,9 +204,7 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
-        is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction)
+        self._group = _Group(place, gtid.text, gtid.commit_microseconds, gtid.is_transaction, xid=gtid.xid)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
