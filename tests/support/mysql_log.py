@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
@@ -122,7 +122,7 @@ class LogReading:
         """End the reading."""
         self.events.close()
 
-    def __enter__(self) -> LogReading:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -153,7 +153,7 @@ COLUMNS: tuple[TypedColumn, ...] = (
     TypedColumn("char(100) character set utf8mb4", ["''"], draw=_text(_WIDE, 100)),
     TypedColumn("varchar(60) character set utf8mb4", ["''", "'a  '"], draw=_text(_WIDE, 60)),
     TypedColumn("varchar(1000) character set utf8mb4", ["''"], draw=_text(_WIDE, 300)),
-    TypedColumn("varchar(50) character set latin1", ["''", "'€‚ƒ'", "x'818d8f909da0ff'"], draw=_text(_LETTERS, 50)),
+    TypedColumn("varchar(50) character set latin1", ["''", "'€ƒ'", "x'818d8f909da0ff'"], draw=_text(_LETTERS, 50)),
     TypedColumn("varchar(50) character set utf8mb3", ["'日本'"], draw=_text(_LETTERS, 50)),
     TypedColumn("varchar(50) character set ucs2", ["'日本'"], draw=_text(_LETTERS, 50)),
     TypedColumn("varchar(50) character set utf16", ["'日本😀'"], draw=_text(_WIDE, 50)),
@@ -161,7 +161,7 @@ COLUMNS: tuple[TypedColumn, ...] = (
     TypedColumn("varchar(50) character set ascii", ["''", "'abc'"]),
     TypedColumn("varchar(50) character set cp1251", ["'Привет'", "x'98'"]),
     TypedColumn("varchar(50) character set greek", ["'Αθήνα'"]),
-    TypedColumn("varchar(50) character set sjis", ["'日本語'", "'ｱ\\\\～'", "x'815f'"]),
+    TypedColumn("varchar(50) character set sjis", ["'日本語'", "'ｱ\\\\'", "x'815f'"]),
     TypedColumn("varchar(50) character set gbk", ["'中文'", "'€'"]),
     TypedColumn("varchar(50) character set big5", ["'中文'"]),
     TypedColumn("varchar(50) character set euckr", ["'한국어'"]),
@@ -189,18 +189,43 @@ COLUMNS: tuple[TypedColumn, ...] = (
 )
 
 _DOCUMENTS: tuple[str, ...] = (
-    "'null'", "'true'", "'[]'", "'{}'", "'0'", "'-1'", "'65535'", "'-32769'", "'4294967296'", "'18446744073709551615'",
-    "'1.0'", "'1e100'", "'1e-7'", "'0.1'", "'123456789012345678901234567890'", "'1.5e15'", "'1e16'", "'-0.0'", "'1e20'", "'1e14'",
-    "'0.0001'", "'0.00001'", "'1.7976931348623157e308'", "'5e-324'", "'123456.789e3'", "'100000000000000000000'",
-    "'\"\\\\u00e9\\\\n\\\\t\\\\\"\\\\\\\\ 😀\\\\u0001/\"'",
-    "'{\"b\": 1, \"a\": [1, {\"c\": null}], \"\": \"x\", \"long key with spaces\": false}'",
-    "JSON_OBJECT('d', CAST('2024-01-02' AS DATE), 't', CAST('-12:13:14.5' AS TIME(6)), 'm', CAST('2024-01-02 03:04:05.6' AS DATETIME(6)))",
-    "JSON_ARRAY(CAST(1.50 AS DECIMAL(10,2)), CAST(-0.001 AS DECIMAL(65,30)), x'00ff', CAST(1 AS UNSIGNED), b'101', 1.5e0)",
+    "'null'",
+    "'true'",
+    "'[]'",
+    "'{}'",
+    "'0'",
+    "'-1'",
+    "'65535'",
+    "'-32769'",
+    "'4294967296'",
+    "'18446744073709551615'",
+    "'1.0'",
+    "'1e100'",
+    "'1e-7'",
+    "'0.1'",
+    "'123456789012345678901234567890'",
+    "'1.5e15'",
+    "'1e16'",
+    "'-0.0'",
+    "'1e20'",
+    "'1e14'",
+    "'0.0001'",
+    "'0.00001'",
+    "'1.7976931348623157e308'",
+    "'5e-324'",
+    "'123456.789e3'",
+    "'100000000000000000000'",
+    '\'"\\\\u00e9\\\\n\\\\t\\\\"\\\\\\\\ 😀\\\\u0001/"\'',
+    '\'{"b": 1, "a": [1, {"c": null}], "": "x", "long key with spaces": false}\'',
+    "JSON_OBJECT('d', CAST('2024-01-02' AS DATE), 't', CAST('-12:13:14.5' AS TIME(6)))",
+    "JSON_OBJECT('m', CAST('2024-01-02 03:04:05.6' AS DATETIME(6)))",
+    "JSON_ARRAY(CAST(1.50 AS DECIMAL(10,2)), CAST(-0.001 AS DECIMAL(65,30)), x'00ff')",
+    "JSON_ARRAY(CAST(1 AS UNSIGNED), b'101', 1.5e0)",
     "JSON_ARRAY(CAST('838:59:59' AS TIME), CAST('0000-00-00' AS DATE), TIMESTAMP'2024-01-02 03:04:05')",
     "CONCAT('[', REPEAT('\"0123456789\",', 9000), '1]')",
     "CONCAT('{', REPEAT('', 0), '\"k\": \"', REPEAT('é', 200), '\"}')",
     "CONCAT(REPEAT('[', 90), REPEAT(']', 90))",
-)  # fmt: skip
+)
 
 
 def _document(r: random.Random) -> str:
@@ -230,11 +255,38 @@ MYSQL: tuple[TypedColumn, ...] = (
 )
 MARIADB: tuple[TypedColumn, ...] = (
     TypedColumn("json", ["'{\"a\":  1}'", "'[]'", "'null'"]),
-    TypedColumn("uuid", ["'123e4567-e89b-12d3-a456-426655440000'", "'6ccd780c-baba-1026-9564-5b8c656024db'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
-                         "'00000000-0000-0000-0000-000000000000'", "'123e4567-e89b-72d3-a456-426655440000'", "'123e4567-e89b-42d3-c456-426655440000'"]),
-    TypedColumn("inet6", ["'::'", "'::1'", "'::ffff:1.2.3.4'", "'2001:db8::ff00:42:8329'", "'::1.2.3.4'", "'1:0:0:2::'", "'fe80::1:0:0:1'", "'1:2:3:4:5:6:7:8'", "'::1:0'", "'::0.1.2.3'", "'1:0:2:0:3:0:4:0'", "'::ffff:0:0'"]),
+    TypedColumn(
+        "uuid",
+        [
+            "'123e4567-e89b-12d3-a456-426655440000'",
+            "'6ccd780c-baba-1026-9564-5b8c656024db'",
+            "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+            "'00000000-0000-0000-0000-000000000000'",
+            "'123e4567-e89b-72d3-a456-426655440000'",
+            "'123e4567-e89b-42d3-c456-426655440000'",
+        ],
+    ),
+    TypedColumn(
+        "inet6",
+        [
+            "'::'",
+            "'::1'",
+            "'::ffff:1.2.3.4'",
+            "'2001:db8::ff00:42:8329'",
+            "'::1.2.3.4'",
+            "'1:0:0:2::'",
+            "'fe80::1:0:0:1'",
+            "'1:2:3:4:5:6:7:8'",
+            "'::1:0'",
+            "'::0.1.2.3'",
+            "'1:0:2:0:3:0:4:0'",
+            "'::ffff:0:0'",
+        ],
+    ),
     TypedColumn("inet4", ["'0.0.0.0'", "'1.2.3.4'", "'255.255.255.255'", "'10.0.0.0'"]),
-    TypedColumn("varchar(500) compressed character set utf8mb4", ["''", "REPEAT('é', 200)", "'short'"], draw=_text(_WIDE, 100)),
+    TypedColumn(
+        "varchar(500) compressed character set utf8mb4", ["''", "REPEAT('é', 200)", "'short'"], draw=_text(_WIDE, 100)
+    ),
     TypedColumn("blob compressed", ["x''", "REPEAT(x'00ff', 500)"], HEX, as_hex, _bytes(300)),
     TypedColumn("longtext compressed character set latin1", ["REPEAT('é', 70000)"], draw=_text(_LETTERS, 100)),
-)  # fmt: skip
+)

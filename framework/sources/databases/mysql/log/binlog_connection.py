@@ -182,25 +182,29 @@ class EventStream:
         if data[0] == _ERROR:
             raise LogRefusedError(_read_code(data, 1)[0], self._hidden(data[9:].decode(errors="replace")))
         if data[0] == _END and len(data) < _SHORT_PACKET:
-            raise self._lost("the server ended the stream")
+            cause = "the server ended the stream"
+            raise self._lost(cause)
         return data
 
     def _part(self) -> bytes:
         read = self._packets.read
         header = read(4)
         if len(header) < 4:
-            raise OSError("the server closed the connection")
+            msg = "the server closed the connection"
+            raise OSError(msg)
         size = int.from_bytes(header[:3], "little")
         data = read(size)
         if len(data) < size:
-            raise OSError("the server closed the connection")
+            msg = "the server closed the connection"
+            raise OSError(msg)
         return data
 
     def _event(self, packet: bytes) -> Event:
         seconds, kind, server, size, low, flags = read_header(packet, 1)
         end = self._end_of_body(packet, kind)
         if size != len(packet) - 1:
-            raise self._broken(f"an event after {self.place} has {len(packet) - 1} bytes instead of {size}")
+            cause = f"an event after {self.place} has {len(packet) - 1} bytes instead of {size}"
+            raise self._broken(cause)
         start = self.offset
         if low and kind not in _HEARTBEATS:
             start = self._advance(size, low)
@@ -216,7 +220,8 @@ class EventStream:
             # One before the first format description may have a checksum or not.
             return end if is_equal else len(packet)
         if self._has_checksums and not is_equal:
-            raise self._broken(f"the checksum of an event after {self.place} is wrong")
+            cause = f"the checksum of an event after {self.place} is wrong"
+            raise self._broken(cause)
         return end if self._has_checksums or kind == EventType.FORMAT_DESCRIPTION else len(packet)
 
     def _advance(self, size: int, low: int) -> int:
@@ -224,7 +229,8 @@ class EventStream:
         after = self.offset + size
         distance = (low - after) & _MOST_OFFSET
         if distance >= _HALF:
-            raise self._broken(f"an event after {self.place} ends at {low}, before its begin")
+            cause = f"an event after {self.place} ends at {low}, before its begin"
+            raise self._broken(cause)
         self.offset = after + distance
         return self.offset - size
 

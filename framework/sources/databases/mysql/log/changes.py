@@ -169,7 +169,7 @@ class TableChanges:
             self.refuse(problem)
 
     def _read_all(self, data: bytes, start: int, decoder: RowDecoder, add: _AddRows) -> str:
-        """Add the rows of an event, or none and return why: an event that does not end with a row was not understood."""
+        """Add the rows of an event; or none of them, and return why they can't be read."""
         kinds, payloads = self._buffer.kinds, self._buffer.payloads
         before = len(kinds)
         try:

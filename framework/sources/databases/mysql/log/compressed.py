@@ -36,7 +36,8 @@ def payload_events(data: bytes) -> Iterator[bytes]:
     elif compression == _NONE:
         yield from _read_events(source)
     else:
-        raise ValueError(f"a transaction is compressed by the method {compression}")
+        msg = f"a transaction is compressed by the method {compression}"
+        raise ValueError(msg)
 
 
 def _read_events(stream: pa.NativeFile) -> Iterator[bytes]:
@@ -53,7 +54,8 @@ def _read(stream: pa.NativeFile, size: int) -> bytes:
         parts.append(part)
         left -= len(part)
     if left and parts:
-        raise ValueError("a compressed transaction ends in an event")
+        msg = "a compressed transaction ends in an event"
+        raise ValueError(msg)
     return b"".join(parts)
 
 
@@ -80,5 +82,6 @@ def _maria_block(data: bytes, at: int) -> bytes:
     header = data[at]
     method, size = header >> 4 & 7, header & 7
     if method:
-        raise ValueError(f"an event is compressed by the method {method}")
+        msg = f"an event is compressed by the method {method}"
+        raise ValueError(msg)
     return zlib.decompress(data[at + 1 + size :])

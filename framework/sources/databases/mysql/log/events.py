@@ -20,6 +20,8 @@ _read_long = Struct("<Q").unpack_from
 _read_query = Struct("<IIBHH").unpack_from
 _read_gtid = Struct("<B16sQ").unpack_from
 _read_maria_gtid = Struct("<QIB").unpack_from
+_read_xid, _XID_SIZE = Struct("<iBB").unpack_from, Struct("<iBB").size
+_STANDALONE, _GROUPED, _PREPARED = 0x01, 0x02, 0x40
 _MICROS = 1_000_000
 _FINE_TIME = 1 << 55
 """The bit of a commit time that says that the original time follows."""
@@ -114,14 +116,14 @@ class Gtid:
     Args:
         text: `uuid:number`, `uuid:tag:number` or `domain-server-sequence`; empty for an anonymous transaction.
         commit_microseconds: since 1970.
-        is_standalone: whether a single statement follows, without a commit (MariaDB).
-        prepared: the XA transaction that is prepared here (MariaDB); None otherwise.
+        is_transaction: whether a transaction follows, and not a single statement (MariaDB; MySQL has a BEGIN).
+        xid: the XA transaction that is prepared by it (MariaDB; MySQL has a statement); empty otherwise.
     """
 
     text: str
     commit_microseconds: int
-    is_standalone: bool = False
-    prepared: bytes | None = None
+    is_transaction: bool = False
+    xid: str = ""
 
 
 def read_length(data: bytes, at: int) -> tuple[int, int]:
@@ -184,13 +186,14 @@ def read_maria_gtid(event: Event) -> Gtid:
     data = event.data
     sequence, domain, flags = _read_maria_gtid(data, HEADER_SIZE)
     text = f"{domain}-{event.server}-{sequence}"
-    prepared = None
-    if flags & 0x40:
-        # After the flags: the group's id if there is one, then the format and the parts of the XA transaction's name.
-        at = HEADER_SIZE + 13 + (8 if flags & 0x02 else 0)
-        size = 4 + 2 + data[at + 4] + data[at + 5]
-        prepared = data[at : at + size]
-    return Gtid(text, event.seconds * _MICROS, is_standalone=bool(flags & 0x01), prepared=prepared)
+    xid = ""
+    if flags & _PREPARED:
+        # After the flags: the number of the group if there is one, then the parts of the XA transaction's name.
+        at = HEADER_SIZE + 13 + (8 if flags & _GROUPED else 0)
+        form, first, second = _read_xid(data, at)
+        at += _XID_SIZE
+        xid = f"X'{data[at : at + first].hex()}',X'{data[at + first : at + first + second].hex()}',{form}"
+    return Gtid(text, event.seconds * _MICROS, is_transaction=not flags & _STANDALONE, xid=xid)
 
 
 def uuid_text(value: bytes) -> str:

@@ -176,7 +176,8 @@ class MariaGtids:
 
     def add(self, text: str) -> MariaGtids:
         """Return the position after the transactions of a text, which follow in the log."""
-        return MariaGtids({**self._last, **MariaGtids.parse(text)._last})
+        added = MariaGtids.parse(text)
+        return MariaGtids({**self._last, **added._last})  # noqa: SLF001 - of the same class
 
     def __str__(self) -> str:
         return ",".join(f"{domain}-{server}-{sequence}" for domain, (sequence, server) in self._last.items())

@@ -41,12 +41,14 @@ def json_text(data: bytes) -> str:
     try:
         return "".join(_value(data[0], data, 1, 0))
     except (IndexError, OverflowError) as error:
-        raise ValueError(f"the binary JSON can't be read: {error}") from error
+        msg = f"the binary JSON can't be read: {error}"
+        raise ValueError(msg) from error
 
 
 def _value(kind: int, data: bytes, at: int, depth: int) -> Iterator[str]:
     if depth > _MOST_DEPTH:
-        raise ValueError("the binary JSON is nested too deeply")
+        msg = "the binary JSON is nested too deeply"
+        raise ValueError(msg)
     if kind <= _LARGE_ARRAY:
         yield from _container(kind, data, at, depth)
     elif kind == _LITERAL:
@@ -62,7 +64,8 @@ def _value(kind: int, data: bytes, at: int, depth: int) -> Iterator[str]:
         size, start = _length(data, at + 1)
         yield _opaque(data[at], data[start : start + size])
     else:
-        raise ValueError(f"the binary JSON has a value of type {kind}")
+        msg = f"the binary JSON has a value of type {kind}"
+        raise ValueError(msg)
 
 
 def _container(kind: int, data: bytes, at: int, depth: int) -> Iterator[str]:
@@ -134,7 +137,7 @@ def double_text(value: float) -> str:
     point = len(whole) - leading + int(exponent or 0)
     if -_MOST_POINT < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
-    if 0 < point <= _MOST_POINT:
+    if 0 < point <= max(_MOST_POINT, len(digits) - 1):
         return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
     return f"{sign}{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}e{point - 1}"
 

@@ -9,7 +9,7 @@ import datetime as dt
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring as encode_text  # type: ignore[attr-defined]
+from json.encoder import encode_basestring as encode_text
 from typing import Any
 
 from framework.sources.databases.mysql.log.decimals import decimal_groups, decimal_size, decimal_text

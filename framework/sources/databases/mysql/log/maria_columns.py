@@ -20,7 +20,8 @@ def decompress_column(data: bytes) -> bytes:
     if method == _STORED:
         return data[1:]
     if method != _ZLIB:
-        raise ValueError(f"a column is compressed by the method {method}")
+        msg = f"a column is compressed by the method {method}"
+        raise ValueError(msg)
     # The low bits: whether the stream has no header of zlib, and the bytes of the length that follows.
     size = header & 7
     return zlib.decompress(data[1 + size :], -zlib.MAX_WBITS if header & 8 else zlib.MAX_WBITS)

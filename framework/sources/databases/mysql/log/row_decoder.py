@@ -18,7 +18,7 @@ from framework.sources.databases.mysql.log.table_map import LogColumn, LoggedTab
 Payload = Callable[[bytes, int], tuple[str, int]]
 """(data, index after the bitmap of NULLs) -> payload, index after the row."""
 Key = Callable[[bytes, int], tuple[tuple[bytes, ...] | None, int]]
-"""(data, index after the bitmap of NULLs) -> the bytes of the key, None if a part of it is NULL; index after the row."""
+"""(data, index after the bitmap of NULLs) -> the bytes of the key, None if part of it is NULL; index after the row."""
 
 _MOST_PATTERNS = 512
 """Most decoders of a table; with more patterns of NULLs, all are made again when they are needed."""
@@ -111,7 +111,8 @@ def _code_of(column: LogColumn, selection: Selection, texts: TextDecoder) -> Fie
         texts=texts,
     )
     if code is None:
-        raise UnreadableColumnError(f"the column {column.name} has the unknown type {column.kind}")
+        msg = f"the column {column.name} has the unknown type {column.kind}"
+        raise UnreadableColumnError(msg)
     return code
 
 
@@ -148,7 +149,8 @@ class _Writer:
             _literal(json.dumps(name, ensure_ascii=False) + ":") + (f"{{f{index}}}" if index in present else "null")
             for index, name in names.items()
         ]
-        return self._compile("f" + _quoted("{{" + ",".join(parts) + "}}") + ", at")
+        decoder: Payload = self._compile("f" + _quoted("{{" + ",".join(parts) + "}}") + ", at")
+        return decoder
 
     def key(self, key: Collection[int]) -> Key:
         """Return the function that finds the key and the end of a row."""
@@ -170,7 +172,8 @@ class _Writer:
                 if index in key:
                     self._lines.append(f"k{index} = data[at + {fixed}:at + {fixed + size}]")
                 fixed += size
-        return self._compile(f"{result}, at + {fixed}")
+        finder: Key = self._compile(f"{result}, at + {fixed}")
+        return finder
 
     def _read(self, index: int) -> list[str]:
         """Add the fixed part of a column to the next call of `struct`; return its variables."""

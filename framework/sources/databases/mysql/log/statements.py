@@ -184,11 +184,11 @@ class _Reader:
             self._at += 1
         return names
 
-    def _rollback(self) -> Statement:
+    def read_rollback(self) -> Statement:
         is_partial = self._word() == "TO" or self._word(1) == "TO"
         return self._of(StatementKind.HARMLESS if is_partial else StatementKind.ROLLBACK)
 
-    def _xa(self) -> Statement:
+    def read_xa(self) -> Statement:
         verb = self._next()
         kinds = {"START": StatementKind.XA_START, "BEGIN": StatementKind.XA_START}
         kinds |= {"COMMIT": StatementKind.XA_COMMIT, "ROLLBACK": StatementKind.XA_ROLLBACK}
@@ -197,11 +197,11 @@ class _Reader:
             kind=kind, xid="".join(self._tokens[self._at :]).removesuffix("ONEPHASE"), text=self._text[:200]
         )
 
-    def _truncate(self) -> Statement:
+    def read_truncate(self) -> Statement:
         self._skip(frozenset({"TABLE"}))
         return self._of(StatementKind.TRUNCATE, self._names())
 
-    def _rename(self) -> Statement:
+    def read_rename(self) -> Statement:
         if self._next() not in ("TABLE", "TABLES"):
             return self._of(StatementKind.HARMLESS)  # users
         old: list[TableName] = []
@@ -221,7 +221,7 @@ class _Reader:
             self._at += 1
         return self._of(StatementKind.RENAME, old, new)
 
-    def _create(self) -> Statement:
+    def read_create(self) -> Statement:
         self._skip(frozenset({"OR", "REPLACE"}))
         word = self._next()
         if word == "TABLE":
@@ -231,7 +231,7 @@ class _Reader:
             return self._of(StatementKind.HARMLESS)
         return self._of(StatementKind.HARMLESS if word in _HARMLESS_OBJECTS else StatementKind.UNKNOWN)
 
-    def _drop(self) -> Statement:
+    def read_drop(self) -> Statement:
         word = self._next()
         if word in ("TABLE", "TABLES"):
             self._skip()
@@ -243,7 +243,7 @@ class _Reader:
             return self._of(StatementKind.SCHEMA)
         return self._of(StatementKind.HARMLESS if word in _HARMLESS_OBJECTS | {"PREPARE"} else StatementKind.UNKNOWN)
 
-    def _alter(self) -> Statement:
+    def read_alter(self) -> Statement:
         self._skip()
         word = self._next()
         if word == "TABLE":
@@ -302,13 +302,13 @@ _SIMPLE = {
     **dict.fromkeys(_HARMLESS, StatementKind.HARMLESS),
 }
 _SPECIAL: dict[str, Callable[[_Reader], Statement]] = {
-    "ROLLBACK": _Reader._rollback,
-    "XA": _Reader._xa,
-    "TRUNCATE": _Reader._truncate,
-    "RENAME": _Reader._rename,
-    "CREATE": _Reader._create,
-    "DROP": _Reader._drop,
-    "ALTER": _Reader._alter,
+    "ROLLBACK": _Reader.read_rollback,
+    "XA": _Reader.read_xa,
+    "TRUNCATE": _Reader.read_truncate,
+    "RENAME": _Reader.read_rename,
+    "CREATE": _Reader.read_create,
+    "DROP": _Reader.read_drop,
+    "ALTER": _Reader.read_alter,
 }
 
 

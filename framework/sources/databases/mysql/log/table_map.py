@@ -66,8 +66,20 @@ _NUMBERS = (*_INTEGERS, FieldType.FLOAT, FieldType.DOUBLE, FieldType.NEWDECIMAL,
 _BLOBS = (FieldType.BLOB, FieldType.TINY_BLOB, FieldType.MEDIUM_BLOB, FieldType.LONG_BLOB)
 _COMPRESSED = (FieldType.MARIA_BLOB_COMPRESSED, FieldType.MARIA_VARCHAR_COMPRESSED)
 _TEXTS = (FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING, *_BLOBS, *_COMPRESSED)
-_ONE_BYTE = (*_BLOBS, FieldType.FLOAT, FieldType.DOUBLE, FieldType.JSON, FieldType.GEOMETRY, FieldType.VECTOR)
-_ONE_BYTE = (*_ONE_BYTE, FieldType.TIMESTAMP2, FieldType.DATETIME2, FieldType.TIME2, FieldType.MARIA_BLOB_COMPRESSED)
+_ONE_BYTE = frozenset(
+    {
+        *_BLOBS,
+        FieldType.FLOAT,
+        FieldType.DOUBLE,
+        FieldType.JSON,
+        FieldType.GEOMETRY,
+        FieldType.VECTOR,
+        FieldType.TIMESTAMP2,
+        FieldType.DATETIME2,
+        FieldType.TIME2,
+        FieldType.MARIA_BLOB_COMPRESSED,
+    }
+)
 _TWO_BYTES = (FieldType.VARCHAR, FieldType.BIT, FieldType.MARIA_VARCHAR_COMPRESSED)
 _PLAIN = {FieldType.YEAR: "year", FieldType.DATE: "date", FieldType.FLOAT: "float", FieldType.DOUBLE: "double"}
 _PLAIN |= {FieldType.JSON: "json", FieldType.GEOMETRY: "geometry"}
@@ -144,13 +156,15 @@ class LogColumn:
         if kind in (FieldType.ENUM, FieldType.SET):
             labels = ",".join("'" + label.replace("'", "''") + "'" for label in self.labels)
             return f"{'enum' if kind == FieldType.ENUM else 'set'}({labels})"
-        if kind == FieldType.STRING:
-            return f"binary({self.size})" if self.is_binary else "char"
         if kind == FieldType.VECTOR:
             return "vector"
-        if kind in (*_BLOBS, FieldType.MARIA_BLOB_COMPRESSED):
-            return "blob" if self.is_binary else "text"
-        return "varbinary" if self.is_binary else "varchar"
+        if kind == FieldType.STRING:
+            names = (f"binary({self.size})", "char")
+        elif kind in (*_BLOBS, FieldType.MARIA_BLOB_COMPRESSED):
+            names = ("blob", "text")
+        else:
+            names = ("varbinary", "varchar")
+        return names[0] if self.is_binary else names[1]
 
 
 @dataclass(frozen=True, eq=False)

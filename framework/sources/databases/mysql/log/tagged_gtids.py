@@ -41,7 +41,8 @@ def read_tagged_gtid(event: Event) -> Gtid:
         else:
             break  # later fields describe the commit, not the transaction
     if not uuid or not number:
-        raise ValueError("a tagged GTID has no source or no number")
+        msg = "a tagged GTID has no source or no number"
+        raise ValueError(msg)
     return Gtid(":".join(part for part in (uuid_text(uuid), tag, str(number)) if part), micros)
 
 

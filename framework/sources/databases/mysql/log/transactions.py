@@ -125,16 +125,16 @@ class _Group:
         gtid: its identifier; empty if it has none.
         commit_microseconds: when it was committed, since 1970.
         is_transaction: whether it ends with a commit.
+        xid: the XA transaction that is prepared by it, whose rows are left out; empty for none.
     """
 
-    def __init__(self, begin: LogPlace, gtid: str, commit_microseconds: int, *, is_transaction: bool) -> None:
+    def __init__(self, begin: LogPlace, gtid: str, commit_microseconds: int, *, is_transaction: bool, xid: str) -> None:
         self.begin = begin
         self.gtid = gtid
         self.commit_microseconds = commit_microseconds
         self.is_transaction = is_transaction
         self.has_begun = False
-        self.xid = ""
-        """The XA transaction that is prepared by it, whose rows are left out."""
+        self.xid = xid
 
 
 class TransactionReader:
@@ -211,9 +211,9 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
-        is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction=is_transaction)
+        self._group = _Group(
+            place, gtid.text, gtid.commit_microseconds, is_transaction=gtid.is_transaction, xid=gtid.xid
+        )
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
@@ -257,12 +257,15 @@ class TransactionReader:
             yield from self._commit_prepared(statement.xid, event)
         elif statement.kind == StatementKind.XA_ROLLBACK:
             self.prepared.pop(statement.xid, None)
-        elif statement.kind != StatementKind.HARMLESS and not self._opened(event).xid:
-            if self._rows.concerns(statement):
-                yield from self._begin(event)
-                self._rows.apply(statement, self._opened(event).begin.order)
-                yield Rows(len(event.data))
-                yield statement
+        elif self._is_of_copied(statement, event):
+            yield from self._begin(event)
+            self._rows.apply(statement, self._opened(event).begin.order)
+            yield Rows(len(event.data))
+            yield statement
+
+    def _is_of_copied(self, statement: Statement, event: Event) -> bool:
+        is_harmless = statement.kind == StatementKind.HARMLESS or bool(self._opened(event).xid)
+        return not is_harmless and self._rows.concerns(statement)
 
     def _payload(self, event: Event) -> Iterator[Step]:
         """Take the events in a compressed transaction."""
