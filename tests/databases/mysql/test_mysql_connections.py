@@ -72,7 +72,8 @@ def test_rows_are_read_over_tls(secured: tuple[MysqlServer, Path], options: str)
     connection = _connection(server, options.format(ca=authority))
     with Session(connection) as session:
         assert session.rows(_CIPHER)[0][1]
-    assert has_fast_reader(connection)
+    assert has_fast_reader(connection, bounded=True)
+    assert not has_fast_reader(connection, bounded=False)
     for _ in range(2):  # the password is known to the server the second time
         batches = list(read_fast(connection, "SELECT id, t FROM mysql.big ORDER BY id", []))
         rows = [row for batch in batches for row in batch.to_pylist()]
