@@ -107,7 +107,9 @@ class LogReading:
             Change(
                 table=str(kind.relation.table),
                 operation=kind.operation,
-                payload=json.loads(payload) if payload and payload[0] == "{" else payload,
+                payload=json.loads(payload, parse_float=str, parse_int=str)
+                if payload and payload[0] == "{"
+                else payload,
                 position=position,
                 schema_version=kind.relation.schema_version,
             )

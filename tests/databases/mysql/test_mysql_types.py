@@ -81,7 +81,7 @@ CASES: list[tuple[str, str, list[tuple[str, Any]]]] = [
             ("'9999-12-31 23:59:59.999999'", dt.datetime(9999, 12, 31, 23, 59, 59, 999999)),  # noqa: DTZ001 - the same
         ],
     ),
-    ("datetime", "TIMESTAMP_NTZ", [("'2024-02-29 23:59:59'", dt.datetime(2024, 2, 29, 23, 59, 59))]),  # noqa: DTZ001
+    ("datetime", "TIMESTAMP_NTZ", [("'2024-02-29 23:59:59'", dt.datetime(2024, 2, 29, 23, 59, 59))]),  # noqa: DTZ001 - also
     (
         "timestamp(3) null",
         "TIMESTAMP",

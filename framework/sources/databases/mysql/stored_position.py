@@ -39,7 +39,7 @@ class StoredPosition:
         last: the last transaction; None if none was read on this server.
         begun: when the file of the place was begun, in seconds since 1970; 0 if unknown.
         prepared: the XA transactions that are prepared, with the places where they begin.
-        replaced: the tables whose name another table has taken.
+        tables: the tables whose changes were read.
     """
 
     place: LogPlace
@@ -48,7 +48,7 @@ class StoredPosition:
     last: LastTransaction | None = None
     begun: int = 0
     prepared: Mapping[str, LogPlace] = field(default_factory=dict)
-    replaced: tuple[TableName, ...] = ()
+    tables: tuple[TableName, ...] = ()
 
     @property
     def order(self) -> int:
@@ -74,8 +74,8 @@ class StoredPosition:
             value["last"] = [self.last.place.text, self.last.gtid, self.last.commit_microseconds]
         if self.prepared:
             value["prepared"] = {xid: place.text for xid, place in self.prepared.items()}
-        if self.replaced:
-            value["replaced"] = sorted([each.schema, each.table] for each in self.replaced)
+        if self.tables:
+            value["tables"] = sorted([each.schema, each.table] for each in self.tables)
         return json.dumps(value)
 
     @classmethod
@@ -95,7 +95,7 @@ class StoredPosition:
                 last=None if last is None else _last(epoch, *last),
                 begun=int(value["begun"]),
                 prepared={xid: LogPlace.parse(place, epoch) for xid, place in value.get("prepared", {}).items()},
-                replaced=tuple(TableName(schema=schema, table=table) for schema, table in value.get("replaced", ())),
+                tables=tuple(TableName(schema=schema, table=table) for schema, table in value.get("tables", ())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"it has a missing or malformed field: {error}"
@@ -103,6 +103,4 @@ class StoredPosition:
 
 
 def _last(epoch: int, place: str, gtid: str, commit_microseconds: int) -> LastTransaction:
-    return LastTransaction(
-        place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds)
-    )
+    return LastTransaction(place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds))

@@ -21,8 +21,8 @@ from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDec
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import REPLACED, UNREADABLE
 
-_OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE)
-_INSERT, _UPDATE, _DELETE, _TRUNCATE, _UNREADABLE = range(5)
+_OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", UNREADABLE, REPLACED)
+_INSERT, _UPDATE, _DELETE, _TRUNCATE, _UNREADABLE, _REPLACED = range(6)
 _LONGEST_VALUE = 100
 _FAULTS = (ValueFaultError, KeyFaultError, UnicodeDecodeError, SourceError)
 _BROKEN = (StructError, IndexError, ValueError, OverflowError)
@@ -143,6 +143,11 @@ class TableChanges:
     def truncate(self) -> None:
         """Add the row of a TRUNCATE."""
         self._buffer.kinds.append(self._first + _TRUNCATE)
+        self._buffer.payloads.append(None)
+
+    def replace(self) -> None:
+        """Add the row that says that another table may have the name from now on."""
+        self._buffer.kinds.append(self._first + _REPLACED)
         self._buffer.payloads.append(None)
 
     def refuse(self, problem: str) -> None:
@@ -277,6 +282,6 @@ class TableChanges:
         return SourceError("MYSQL_CHANGE_UNREADABLE", table=table, problem=f"a text is invalid: {fault}")
 
 
-def kinds_of(table: LoggedTable, *, is_replaced: bool) -> list[ChangeKind]:
+def kinds_of(table: LoggedTable) -> list[ChangeKind]:
     """Return the kinds of the rows of a table, in the order of the operations."""
-    return [ChangeKind(table, REPLACED if is_replaced else operation) for operation in _OPERATIONS]
+    return [ChangeKind(table, operation) for operation in _OPERATIONS]

@@ -112,33 +112,31 @@ def _quoted(text: str) -> str:
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
+_MOST_POINT = 15
+"""The most places by which the server moves the decimal point before it writes an exponent."""
+
+
 def double_text(value: float) -> str:
-    """Return a number as MySQL prints it: the shortest digits that give the value, as the server's `my_gcvt` lays out."""
+    """Return a number as MySQL prints it: with the fewest digits that give the value.
+
+    Examples:
+        >>> [double_text(value) for value in (1.0, 1e-7, 1e15, -1.5e-20)]
+        ['1.0', '0.0000001', '1e15', '-1.5e-20']
+    """
     text = repr(value)
     sign, text = ("-", text[1:]) if text[0] == "-" else ("", text)
     mantissa, _, exponent = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
-    if not exponent and len(whole) <= _PLAIN_DIGITS:
-        return sign + text
-    digits = (whole + fraction).strip("0") or "0"
     leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    digits = (whole + fraction).strip("0")
+    if not digits:
+        return f"{sign}0.0"
     point = len(whole) - leading + int(exponent or 0)
-    return sign + _laid_out(digits, point)
-
-
-_PLAIN_DIGITS = 15
-
-
-def _laid_out(digits: str, point: int) -> str:
-    """Return digits with the decimal point after so many of them."""
-    power = point - 1
-    if -5 <= power < 0:
-        return "0." + "0" * -point + digits
-    if 0 <= power <= _PLAIN_DIGITS:
-        whole = digits[:point].ljust(point, "0")
-        return f"{whole}.{digits[point:] or '0'}"
-    mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
-    return f"{mantissa}e{power}"
+    if -_MOST_POINT < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    if 0 < point <= _MOST_POINT:
+        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}e{point - 1}"
 
 
 def _opaque(kind: int, data: bytes) -> str:

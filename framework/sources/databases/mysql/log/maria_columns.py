@@ -33,7 +33,9 @@ def uuid_text(data: bytes) -> str:
 
 
 def inet6_text(data: bytes) -> str:
-    """Return an address of IPv6 as the server writes it."""
+    """Return an address of IPv6 as the server writes it: with the parts of an embedded address of IPv4."""
+    if not any(data[:10]) and (data[10:12] == b"\xff\xff" or (not any(data[10:12]) and any(data[12:14]))):
+        return f"::{'ffff:' if data[10] else ''}{inet4_text(data[12:])}"
     return str(ipaddress.IPv6Address(data))
 
 

@@ -211,7 +211,9 @@ def read_table_map(data: bytes, texts: TextDecoder, *, is_mariadb: bool) -> Logg
     if _Metadata.COLUMN_NAME not in parts:
         return LoggedTable(table, (), "the log lacks the names of its columns: binlog_row_metadata was not FULL")
     try:
-        columns = _describe(fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY) if is_mariadb else _TEXTS))
+        columns = _describe(
+            fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY) if is_mariadb else _TEXTS)
+        )
     except (IndexError, ValueError) as error:
         return LoggedTable(table, (), f"the description of its columns can't be read: {error}")
     return LoggedTable(table, columns)

@@ -6,7 +6,7 @@ read again from its place when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,17 +117,24 @@ class Events(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class _Group:
-    """A transaction, or a single statement, that is being read."""
+    """A transaction, or a single statement, that is being read.
 
-    begin: LogPlace
-    gtid: str = ""
-    commit_microseconds: int = 0
-    is_transaction: bool = False
-    has_begun: bool = False
-    xid: str = ""
-    """The XA transaction that is prepared by it, whose rows are left out."""
+    Args:
+        begin: where it begins.
+        gtid: its identifier; empty if it has none.
+        commit_microseconds: when it was committed, since 1970.
+        is_transaction: whether it ends with a commit.
+    """
+
+    def __init__(self, begin: LogPlace, gtid: str, commit_microseconds: int, *, is_transaction: bool) -> None:
+        self.begin = begin
+        self.gtid = gtid
+        self.commit_microseconds = commit_microseconds
+        self.is_transaction = is_transaction
+        self.has_begun = False
+        self.xid = ""
+        """The XA transaction that is prepared by it, whose rows are left out."""
 
 
 class TransactionReader:
@@ -141,7 +148,6 @@ class TransactionReader:
         keeps_unreadable: whether a row that can't be read is kept with the operation UNREADABLE. Otherwise it is an
             error, which ends the changes of all tables.
         prepared: the XA transactions that are prepared before the place, with the places where they begin.
-        replaced: the tables whose name another table has taken before the place.
         reopen: opens the log at the begin of a prepared transaction.
     """
 
@@ -155,20 +161,14 @@ class TransactionReader:
         reopen: Callable[[LogPlace], Events],
         keeps_unreadable: bool = False,
         prepared: Mapping[str, LogPlace] | None = None,
-        replaced: Collection[TableName] = (),
     ) -> None:
         self._events = events
         self._reopen = reopen
-        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable, replaced=replaced)
+        self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable)
         self.kinds = self._rows.kinds
         self.prepared = dict(prepared or {})
         """The XA transactions that are prepared and not yet ended, with the places where they begin."""
         self._group: _Group | None = None
-
-    @property
-    def replaced(self) -> frozenset[TableName]:
-        """The copied tables whose name another table has taken."""
-        return frozenset(self._rows.replaced)
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps of the log, without an end.
@@ -213,7 +213,7 @@ class TransactionReader:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
         # MariaDB sends no BEGIN: its GTID says whether a single statement follows.
         is_transaction = event.kind == EventType.MARIA_GTID and not gtid.is_standalone
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction)
+        self._group = _Group(place, gtid.text, gtid.commit_microseconds, is_transaction=is_transaction)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""

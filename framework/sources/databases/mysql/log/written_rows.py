@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from framework.sources.databases.mysql.log.changes import CopiedTable, TableChanges, kinds_of
 from framework.sources.databases.mysql.log.compressed import maria_rows
@@ -39,7 +39,6 @@ class WrittenRows:
         buffer: receives the rows.
         texts: decodes texts.
         keeps_unreadable: see `TableChanges`.
-        replaced: the copied tables whose name another table has taken; their rows have the operation REPLACED.
     """
 
     def __init__(
@@ -49,11 +48,9 @@ class WrittenRows:
         texts: TextDecoder,
         *,
         keeps_unreadable: bool,
-        replaced: Collection[TableName],
     ) -> None:
         self.tables = tables
         self.kinds: list[ChangeKind] = []
-        self.replaced = {*replaced} & {*tables}
         self.is_mariadb = False
         self._buffer = buffer
         self._texts = texts
@@ -123,24 +120,26 @@ class WrittenRows:
                 self._of(table).refuse(problem)
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
-        if kind == StatementKind.RENAME:
-            self._replace(statement.new_tables, position)
-        elif kind == StatementKind.CREATE:
-            self._replace(statement.tables, position)
+        for table in self._left(statement):
+            if position > self.tables[table].known_from:
+                self._of(table).replace()
 
     def refuse_all(self, problem: str) -> None:
         """Add an unreadable row for each copied table."""
         for table in self.tables:
             self._of(table).refuse(problem)
 
-    def _replace(self, tables: Collection[TableName], position: int) -> None:
-        """Another table has the name of a copied one from now on."""
-        taken = {table for table in tables if table in self.tables and position > self.tables[table].known_from}
-        self.replaced |= taken
-        for key in [key for key, changes in self._known.items() if changes.table.table in taken]:
-            del self._known[key]
-        for table in taken:
-            self._last.pop(table, None)
+    def _left(self, statement: Statement) -> set[TableName]:
+        """Return the copied tables that lose their names: another table may have them from now on."""
+        first, *words = statement.text.upper().split(maxsplit=3)[:3] or [""]
+        if statement.kind == StatementKind.SCHEMA:
+            found = {table for table in self.tables if table.schema == statement.schema and first == "DROP"}
+        elif statement.kind in (StatementKind.DROP, StatementKind.RENAME):
+            found = {*statement.tables}
+        else:
+            is_replacing = statement.kind == StatementKind.CREATE and words[:2] == ["OR", "REPLACE"]
+            found = {*statement.tables} if is_replacing else set()
+        return found & {*self.tables}
 
     def _affected(self, statement: Statement) -> list[TableName]:
         """Return the copied tables that a statement may concern."""
@@ -164,7 +163,7 @@ class WrittenRows:
 
     def _changes(self, table: LoggedTable) -> TableChanges:
         first = len(self.kinds)
-        self.kinds += kinds_of(table, is_replaced=table.table in self.replaced)
+        self.kinds += kinds_of(table)
         return TableChanges(
             table,
             self.tables[table.table],

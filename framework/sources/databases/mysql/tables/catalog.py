@@ -1,7 +1,7 @@
 """The catalog of MySQL and MariaDB as values: tables with their columns and keys.
 
-The catalog has neither numbers of tables nor of columns. A table is identified by the number that InnoDB gave its file:
-it stays the same when a column is added or dropped in place, and changes when the table is made or built again.
+The catalog has neither numbers of tables nor of columns. A table is identified by its name alone: the number of its file
+changes with a TRUNCATE and a rebuild, too. The log says when another table takes the name.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _table(
     if index is not None:
         unique = KeyKind.NULLABLE_UNIQUE if index.nullable else KeyKind.UNIQUE
         key_kind = KeyKind.PRIMARY if index.name == _PRIMARY else unique
-    identity = str(min(stored)) if stored else f"created {created}"
+    storage = ",".join(map(str, sorted(stored))) or f"created {created}"
     # Lazy: the reader of a log is not needed for a snapshot.
     from framework.sources.databases.mysql.log.table_map import columns_version
 
@@ -198,14 +198,14 @@ def _table(
         columns=tuple(map(_column, kept)),
         key=() if index is None else index.columns,
         key_kind=key_kind,
-        storage_id=",".join(map(str, sorted(stored))) or identity,
+        storage_id=storage,
         estimated_rows=int(rows),
         estimated_bytes=int(size),
         full_before_image=True,
         has_full_part=True,
         is_partitioned="partitioned" in options,
         generated=generated,
-        identity=identity,
+        identity=str(crc32(str(name).encode()) + 1),
         log_version=columns_version([(column[0], log_type(normal_type(column[1]))) for column in columns]),
         key_ids=() if index is None else (f"index:{index.name}({','.join(index.columns)})",),
     )
