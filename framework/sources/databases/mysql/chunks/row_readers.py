@@ -42,19 +42,28 @@ class ReaderError(Exception):
         super().__init__(int(found[1]) if found else _LOST, found[2] if found else message)
 
 
-def has_fast_reader(connection: Connection) -> bool:
-    """Whether connectorx can read a connection."""
+def has_fast_reader(connection: Connection, *, bounded: bool) -> bool:
+    """Whether connectorx can read a connection.
+
+    Args:
+        connection: the connection.
+        bounded: whether the rows fit into memory.
+    """
     login = Login.of(connection)
-    return not _needs_relay(login) or (hasattr(socket, "AF_UNIX") and "socket" not in login.options)
+    return not _needs_relay(login) or (bounded and hasattr(socket, "AF_UNIX") and "socket" not in login.options)
 
 
-def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_fast(
+    connection: Connection, query: str, settings: Sequence[str], *, bounded: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Read a query by connectorx.
 
     Args:
         connection: the connection.
         query: the query.
         settings: statements before it.
+        bounded: whether the rows fit into memory. A stream of batches stops all threads of this process while it waits
+            for the server, and with them a relay.
 
     Raises:
         UnreadableValueError: a value that its types can't hold, such as a zero date.
@@ -65,14 +74,15 @@ def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> It
     login = Login.of(connection)
     try:
         with tls_relay(login) if _needs_relay(login) else nullcontext(login.options.get("socket")) as path:
-            yield from connectorx.read_sql(
+            batches = connectorx.read_sql(
                 _uri(login, path),
                 query,
                 protocol="binary",
-                return_type="arrow_stream",
+                return_type="arrow" if bounded else "arrow_stream",
                 batch_size=_BATCH_ROWS,
                 pre_execution_query=[f"SET {SESSION_SETTINGS}", *settings],
             )
+            yield from batches.to_batches(_BATCH_ROWS) if isinstance(batches, pa.Table) else batches
     except (RuntimeError, OSError, pa.ArrowException) as error:
         raise ReaderError(str(error)) from None
     except BaseException as error:
@@ -110,6 +120,7 @@ def _uri(login: Login, path: str | None) -> str:
     options = {"prefer_socket": "false"} if path is None else {"socket": path}
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
     who = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
-    # With a socket, the host is not used.
     host = f"[{login.host}]" if ":" in login.host else login.host
+    # Other hosts would be preferred to the socket.
+    host = host if path is None else "localhost"
     return f"mysql://{who}@{host}:{login.port}/{quote(login.database, safe='')}?{query}"
