@@ -17,8 +17,7 @@ _T, _CHILD, _WITHOUT_KEY, _OLD = (TableName(schema="d", table=each) for each in 
 _SCHEMA = (
     "CREATE DATABASE d",
     "CREATE TABLE d.t (id INT PRIMARY KEY)",
-    "CREATE TABLE d.child (id INT PRIMARY KEY, t INT, "
-    "CONSTRAINT of_t FOREIGN KEY (t) REFERENCES d.t (id) ON DELETE CASCADE)",
+    "CREATE TABLE d.child (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES d.t (id) ON DELETE CASCADE)",
     "CREATE TABLE d.without_key (a INT)",
     "CREATE TABLE d.old (id INT PRIMARY KEY) ENGINE = MyISAM",
 )

@@ -1,7 +1,7 @@
 """The catalog of MySQL and MariaDB as values: tables with their columns and keys.
 
-The catalog has neither numbers of tables nor of columns. A table is identified by its name alone: the number of its file
-changes with a TRUNCATE and a rebuild, too. The log says when another table takes the name.
+The catalog has neither numbers of tables nor of columns. A table is identified by its name alone: the number of its
+file changes with a TRUNCATE and a rebuild, too. The log says when another table takes the name.
 """
 
 from __future__ import annotations
