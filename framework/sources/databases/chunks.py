@@ -22,6 +22,12 @@ BEGINNING = json.dumps({"version": _VERSION, "beginning": True})
 BATCH_CHUNKS = 8
 """Chunks of the largest size per micro-batch; it has proportionally more of smaller chunks."""
 
+LARGEST_CHUNK_BYTES = 64 * 1024 * 1024
+_FEWEST_CHUNKS = 12
+_SMALLEST_CHUNK_BYTES = 16 * 1024 * 1024
+_SLACK = 1.01
+"""Margin of even chunks, so that the last chunk is slightly smaller, and no tiny additional chunk remains."""
+
 _MOST_PERCENT_BEFORE_END = 99.0
 
 
@@ -243,6 +249,17 @@ def chunks_between(start: SnapshotOffset | None, end: SnapshotOffset | None) -> 
         raise _invalid(problem=f"its {end.batch_size} chunks do not follow chunk {planned_before}")
     lowest = start.upper_bounds[-1] if start else None
     return _chunks(end, first=planned_before + 1, lowest=lowest)
+
+
+def default_chunk_bytes(table_bytes: int) -> int:
+    """Return the size of chunks; a mid-size table gets more and smaller chunks, so that all cores stay busy.
+
+    Examples:
+        >>> [default_chunk_bytes(size * 2**20) // 2**20 for size in (10, 340, 10_000)]
+        [16, 28, 64]
+    """
+    even = round(table_bytes * _SLACK / _FEWEST_CHUNKS)
+    return min(max(even, _SMALLEST_CHUNK_BYTES), LARGEST_CHUNK_BYTES)
 
 
 def percent_done(offset: SnapshotOffset | None, estimated_rows: int) -> float:

@@ -35,11 +35,14 @@ class Abilities:
             Otherwise the log is removed by age, whether it was read or not.
         logs_truncates: whether a TRUNCATE of a table is in the log, as one change.
         compares_tables: whether a table can be compared with its copy (`whole_table`).
+        logs_every_table: whether the log has all tables of the server, and nothing at the server names those that are
+            read. Then `LoggedTables.has_log` and `has_table` are always true, and `drop_position` has nothing to drop.
     """
 
     keeps_position: bool = False
     logs_truncates: bool = False
     compares_tables: bool = False
+    logs_every_table: bool = False
 
 
 class SparkColumn(Protocol):

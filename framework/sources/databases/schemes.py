@@ -1,7 +1,7 @@
 """The schemes of connections, each with the entry point of its dialect: a new engine is one more line here.
 
 Third-party packages add dialects as entry points of the group `sluice.dialects`, named by the scheme, such as
-`mysql = "my_package.dialect:MYSQL"`. Nothing is imported before a connection with the scheme is used.
+`oracle = "my_package.dialect:MYSQL"`. Nothing is imported before a connection with the scheme is used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ GROUP = "sluice.dialects"
 _BUILT_IN = {
     "postgresql": "framework.sources.databases.postgres.dialect:POSTGRES",
     "postgres": "framework.sources.databases.postgres.dialect:POSTGRES",
+    "mysql": "framework.sources.databases.mysql.dialect:MYSQL",
+    "mariadb": "framework.sources.databases.mysql.dialect:MYSQL",
 }
 
 

@@ -16,11 +16,13 @@ from framework.foundation.conditions import describe
 from framework.foundation.errors import SourceError
 from framework.sources.databases.chunks import (
     BATCH_CHUNKS,
+    LARGEST_CHUNK_BYTES,
     Bound,
     ChunkKind,
     PlanBasis,
     SnapshotOffset,
     advance,
+    default_chunk_bytes,
     plan_fault,
     refuse_other_table,
 )
@@ -45,13 +47,6 @@ from framework.sources.databases.tables import KeyKind, SourceTable
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor as Cursor
-
-LARGEST_CHUNK_BYTES = 64 * 1024 * 1024
-
-_FEWEST_CHUNKS = 12
-_SMALLEST_CHUNK_BYTES = 16 * 1024 * 1024
-_SLACK = 1.01
-"""Margin of even chunks, so that the last chunk is slightly smaller, and no tiny additional chunk remains."""
 
 _LEAST_ROWS = 1000
 _SAMPLED_BLOCKS = 100
@@ -347,17 +342,6 @@ class BoundaryWalker:
             finally:
                 if not self._session.raw.closed:
                     cursor.execute("ROLLBACK")
-
-
-def default_chunk_bytes(table_bytes: int) -> int:
-    """Return the size of chunks; a mid-size table gets more and smaller chunks, so that all cores stay busy.
-
-    Examples:
-        >>> [default_chunk_bytes(size * 2**20) // 2**20 for size in (10, 340, 10_000)]
-        [16, 28, 64]
-    """
-    even = round(table_bytes * _SLACK / _FEWEST_CHUNKS)
-    return min(max(even, _SMALLEST_CHUNK_BYTES), LARGEST_CHUNK_BYTES)
 
 
 def _tid_bounds(storage: TableStorage, after: Bound | None, chunk_bytes: int, most: int, rows: int) -> _Found:

@@ -1,0 +1,47 @@
+"""Explanations and remedies of the errors of MySQL and MariaDB, for the status of ingestions and for the doctor."""
+
+from __future__ import annotations
+
+from framework.sources.databases.facts import DialectFacts, GapEnd, Remedy, SourceDiagnosis
+
+_LOST = "DATABASE_POSITION_LOST"
+
+FACTS = DialectFacts(
+    connection_example="mysql://user:password@host:port/database",
+    drivers=("pymysql", "connectorx"),
+    install="pip install 'sluice-spark[mysql]'",
+    diagnoses=(
+        SourceDiagnosis(
+            name="MYSQL_LOG_INCOMPLETE",
+            meaning="The settings of the server leave something out of its log that a copy needs.",
+            conditions=(
+                "MYSQL_VERSION_TOO_OLD",
+                "MYSQL_LOG_OFF",
+                "MYSQL_LOG_SETTING",
+                "MYSQL_LOG_FILTERED",
+                "MYSQL_LOG_KEPT_BRIEFLY",
+                "MYSQL_REPLICA_LOG_OFF",
+                "MYSQL_SERVER_ID_ZERO",
+                "MYSQL_NO_ORDER_OF_COMMITS",
+                "MYSQL_LOG_UNREADABLE",
+            ),
+            remedies=(Remedy.FOLLOW, Remedy.RUN_AGAIN),
+        ),
+        SourceDiagnosis(
+            name="MYSQL_SERVER_REPLACED",
+            meaning="Another server has taken the place of the one that was read, without all of its transactions.",
+            conditions=(f"{_LOST}.GTIDS_MISSING",),
+            remedies=(Remedy.FOLLOW, Remedy.NEW_POSITION),
+        ),
+    ),
+    explained={
+        "SOURCE_TABLE_CHANGED": ("MYSQL_NO_TRANSACTIONS", "MYSQL_CASCADES"),
+        "SOURCE_TABLE_REPLACED": ("MYSQL_PARTITION_CHANGED",),
+        "PERMISSION_MISSING": ("MYSQL_GRANT_MISSING", "MYSQL_TABLE_NOT_READABLE"),
+        "CONNECTION_LOST": ("MYSQL_COMMITS_PENDING",),
+        "ROW_NOT_USABLE": ("MYSQL_CHANGE_UNREADABLE",),
+    },
+    gap_ends={f"{_LOST}.GTIDS_MISSING": GapEnd(is_lost=True)},
+    table_gaps=frozenset({"MYSQL_PARTITION_CHANGED"}),
+    retryable=frozenset({"MYSQL_COMMITS_PENDING"}),
+)

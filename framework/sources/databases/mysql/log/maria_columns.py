@@ -1,0 +1,45 @@
+"""Values that only MariaDB has: compressed columns, UUID, INET6 and INET4."""
+
+from __future__ import annotations
+
+import ipaddress
+import zlib
+
+_STORED, _ZLIB = 0, 8
+
+
+def decompress_column(data: bytes) -> bytes:
+    """Return the value of a column with the attribute COMPRESSED.
+
+    Raises:
+        ValueError: it is compressed by another method.
+    """
+    if not data:
+        return b""
+    method, header = data[0] >> 4, data[0]
+    if method == _STORED:
+        return data[1:]
+    if method != _ZLIB:
+        msg = f"a column is compressed by the method {method}"
+        raise ValueError(msg)
+    # The low bits: whether the stream has no header of zlib, and the bytes of the length that follows.
+    size = header & 7
+    return zlib.decompress(data[1 + size :], -zlib.MAX_WBITS if header & 8 else zlib.MAX_WBITS)
+
+
+def uuid_text(data: bytes) -> str:
+    """Return a UUID, whose parts the log has in the order in which they are compared."""
+    text = data.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def inet6_text(data: bytes) -> str:
+    """Return an address of IPv6 as the server writes it: with the parts of an embedded address of IPv4."""
+    if not any(data[:10]) and (data[10:12] == b"\xff\xff" or (not any(data[10:12]) and any(data[12:14]))):
+        return f"::{'ffff:' if data[10] else ''}{inet4_text(data[12:])}"
+    return str(ipaddress.IPv6Address(data))
+
+
+def inet4_text(data: bytes) -> str:
+    """Return an address of IPv4."""
+    return ".".join(map(str, data))

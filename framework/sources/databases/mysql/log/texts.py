@@ -1,0 +1,101 @@
+"""Texts of all character sets, decoded as the server converts them to Unicode."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from framework.foundation.errors import SourceError
+
+Query = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
+"""Runs a query with values, and returns its rows."""
+
+_UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4", "ascii"})
+_WIDE: Mapping[str, str] = {"ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
+_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
+_SINGLE = "SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = %s"
+_MOST_KEPT = 10_000
+_LAST_OF_PLANE = "\uffff"
+
+
+class ServerTexts:
+    """A `TextDecoder` that asks the server for what it can't decode itself.
+
+    Args:
+        query: runs a query on a session of its own, whose texts are utf8mb4.
+    """
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._sets: dict[int, str] = {}
+        self._decoders: dict[str, Callable[[bytes], str]] = {}
+
+    def decoder(self, collation: int) -> Callable[[bytes], str]:
+        """Return the function that decodes the bytes of a collation's character set, as the server converts them.
+
+        Raises:
+            SourceError: MYSQL_LOG_UNREADABLE, the server has no such collation any more.
+        """
+        if not self._sets:
+            self._sets = {int(number): str(name) for number, name in self._query(self._collations(), ())}
+        name = self._sets.get(collation)
+        if name is None:
+            cause = f"the log has texts of the collation {collation}, which the server does not have"
+            raise SourceError("MYSQL_LOG_UNREADABLE", cause=cause)
+        if name not in self._decoders:
+            self._decoders[name] = self._make(name)
+        return self._decoders[name]
+
+    def _collations(self) -> str:
+        return _COLLATIONS
+
+    def _make(self, name: str) -> Callable[[bytes], str]:
+        if name in _UTF8:
+            return bytes.decode
+        if name in _WIDE:
+            return self._wide(name)
+        size = self._query(_SINGLE, (name,))
+        if size and int(size[0][0]) == 1:
+            return self._single(name)
+        return self._asked(name)
+
+    def _wide(self, name: str) -> Callable[[bytes], str]:
+        decode, ask, is_ucs2 = codecs.getdecoder(_WIDE[name]), self._asked(name), name == "ucs2"
+
+        def text(data: bytes) -> str:
+            try:
+                found: str = decode(data)[0]
+            except UnicodeDecodeError:
+                return ask(data)
+            return ask(data) if is_ucs2 and found and max(found) > _LAST_OF_PLANE else found
+
+        return text
+
+    def _single(self, name: str) -> Callable[[bytes], str]:
+        """Return the decoder of a set with one byte for each character, by the server's own table."""
+        table = "".join(self._ask(name, bytes([byte])) for byte in range(256))
+        decode = codecs.charmap_decode
+        return lambda data: decode(data, "strict", table)[0]
+
+    def _asked(self, name: str) -> Callable[[bytes], str]:
+        kept: dict[bytes, str] = {}
+
+        def text(data: bytes) -> str:
+            if data.isascii() and name not in _WIDE:
+                return data.decode()
+            found = kept.get(data)
+            if found is None:
+                if len(kept) >= _MOST_KEPT:
+                    kept.clear()
+                found = kept[data] = self._ask(name, data)
+            return found
+
+        return text
+
+    def _ask(self, name: str, data: bytes) -> str:
+        # `name` is a name that the server has given.
+        rows = self._query(
+            f"SELECT CONVERT(CAST(0x{data.hex() or '00'} AS CHAR CHARACTER SET {name}) USING utf8mb4)", ()
+        )
+        return str(rows[0][0]) if data else ""

@@ -1,0 +1,1 @@
+"""Tables of MySQL and MariaDB: the catalog, lookups of keys, and statements that mend tables."""

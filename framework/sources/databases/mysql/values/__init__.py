@@ -1,0 +1,1 @@
+"""Values of MySQL and MariaDB: types, and conversions to Arrow."""

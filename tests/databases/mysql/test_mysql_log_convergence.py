@@ -1,0 +1,262 @@
+"""Rows of chunks read at any moment and the rows of the log fold to the source's tables, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from pymysql.cursors import DictCursor
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.mysql.changes_source import MysqlLog
+from framework.sources.databases.position import position_of
+from framework.sources.databases.streams.change_log import ReadLimit
+from framework.sources.databases.streams.spool import SpooledBatch
+from tests.support.mysql_changes import log_of
+from tests.support.mysql_programs import MARIADB, MARIADB_11, MYSQL
+from tests.support.mysql_servers import MysqlServer
+from tests.support.postgres_log import Folded
+
+_KEYS = {"d.a": ("id",), "d.b": ("k", "part"), "d.c": ("id",)}
+_TRANSACTIONS = 60 * int(os.environ.get("SLUICE_KILLS", "3"))
+_ROWS = 60
+_SCHEMA = (
+    "CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    "CREATE TABLE d.a (id INT PRIMARY KEY, n INT, text VARCHAR(100))",
+    "CREATE TABLE d.b (k INT, part VARCHAR(9), n INT, big TEXT, PRIMARY KEY (k, part))",
+    "CREATE TABLE d.c (id BIGINT UNSIGNED PRIMARY KEY, done SMALLINT)",
+)
+_GTIDS = {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}
+_SERVERS: dict[str, tuple[str, dict[str, str]]] = {
+    "mariadb": (MARIADB, {}),
+    "mariadb 11 compressed": (MARIADB_11, {"log-bin-compress": "ON", "log-bin-compress-min-len": "10"}),
+    "mysql compressed": (MYSQL, {**_GTIDS, "binlog-transaction-compression": "ON"}),
+}
+
+
+class Workload(threading.Thread):
+    """A session that changes rows at random; some transactions roll back.
+
+    Args:
+        server: the server.
+        seed: of its choices.
+        with_schema_changes: whether it also adds, drops and renames columns.
+    """
+
+    def __init__(self, server: MysqlServer, seed: int, *, with_schema_changes: bool) -> None:
+        super().__init__(daemon=True)
+        self._server = server
+        self._random = random.Random(seed)  # noqa: S311 - choices of a test
+        self._with_schema_changes = with_schema_changes
+
+    def run(self) -> None:
+        """Run the transactions; connect again when the server restarted."""
+        connection: Any = None
+        for n in range(_TRANSACTIONS):
+            try:
+                if connection is None or not connection.open:
+                    connection = self._server.connect("d", autocommit=False)
+                with connection.cursor() as cursor:
+                    cursor.execute("SET lock_wait_timeout = 2, innodb_lock_wait_timeout = 2")
+                    if self._with_schema_changes and n % 40 == 20:
+                        self._change_schema(cursor, n)
+                    for _ in range(self._random.randint(1, 8)):
+                        self._change(cursor)
+                (connection.rollback if self._random.random() < 0.15 else connection.commit)()
+            except (pymysql.Error, OSError):
+                with suppress(Exception):
+                    connection.rollback()
+                threading.Event().wait(0.02)
+
+    def _change(self, cursor: Any) -> None:
+        cursor.execute("SAVEPOINT s")
+        try:
+            cursor.execute(self._statement())
+        except pymysql.IntegrityError:
+            cursor.execute("ROLLBACK TO s")
+        else:
+            if self._random.random() < 0.1:
+                with suppress(pymysql.OperationalError):  # a TRUNCATE has committed
+                    cursor.execute("ROLLBACK TO s")
+
+    def _statement(self) -> str:
+        draw = self._random
+        key, other, n = draw.randint(1, _ROWS), draw.randint(1, _ROWS), draw.randint(0, 10**6)
+        big = f"REPEAT('{draw.choice('abcdef')}', {draw.randint(8000, 12000)})"
+        statements = [
+            (8, f"INSERT INTO a (id, n, text) VALUES ({key}, {n}, 'é\"{n}\\\\') ON DUPLICATE KEY UPDATE n = {n}"),
+            (8, f"UPDATE a SET n = {n} WHERE id = {key}"),
+            (4, f"UPDATE a SET id = {other} WHERE id = {key}"),
+            (5, f"DELETE FROM a WHERE id = {key}"),
+            (3, f"REPLACE INTO a (id, n) VALUES ({key}, {n})"),
+            (8, f"INSERT INTO b VALUES ({key}, 'x', {n}, {big})"),
+            (12, f"UPDATE b SET n = {n} WHERE k = {key}"),
+            (5, f"UPDATE b SET big = {big}, n = {n} WHERE k = {key}"),
+            (8, f"UPDATE b SET k = {other} WHERE k = {key}"),
+            (5, f"UPDATE b SET part = CONCAT(part, 'y') WHERE k = {key} AND LENGTH(part) < 5"),
+            (5, f"DELETE FROM b WHERE k = {key}"),
+            (8, f"INSERT INTO c VALUES ({n}, {draw.choice(['1', '0', 'NULL'])})"),
+            (2, "UPDATE c SET done = 1 - done"),
+            (1, f"TRUNCATE {draw.choice(['a', 'c', 'b'])}"),
+        ]
+        weights = [weight for weight, _ in statements]
+        return draw.choices([statement for _, statement in statements], weights)[0]
+
+    def _change_schema(self, cursor: Any, n: int) -> None:
+        """Add a column, drop the one before the last, rename the last; then every row has a new version."""
+        cursor.execute(f"ALTER TABLE a ADD COLUMN added{n} INT")
+        if n > 60:
+            cursor.execute(f"ALTER TABLE a CHANGE COLUMN added{n - 40} renamed{n - 40} INT")
+        if n > 100:
+            cursor.execute(f"ALTER TABLE a DROP COLUMN renamed{n - 80}")
+        cursor.execute("UPDATE a SET n = n + 1")
+
+
+class Follower:
+    """A process that follows the log as a stream does: planned range, durable rows, commit.
+
+    Args:
+        server: the server.
+        folder: for the spools.
+        draw: its choices.
+    """
+
+    def __init__(self, server: MysqlServer, folder: Path, draw: random.Random) -> None:
+        self.folded = Folded(_KEYS)
+        self.kills = 0
+        self._server = server
+        self._folder = folder
+        self._draw = draw
+        self._log: MysqlLog | None = None
+        self._start = self._open().start()
+        # What a checkpoint has: planned ranges, and how many of them are committed.
+        self._planned: list[tuple[str, str]] = []
+        self._committed = 0
+
+    def step(self) -> bool:
+        """Follow the log by a batch, or be killed somewhere within; whether all was read."""
+        try:
+            return self._step()
+        except SourceError as error:
+            if error.condition not in {"DATABASE_UNREACHABLE", "DATABASE_BUSY"}:
+                raise
+            self._kill()
+            threading.Event().wait(0.05)
+            return False
+
+    def finish(self) -> None:
+        """Read the rest."""
+        while not self.step():
+            pass
+        self._kill()
+
+    def _step(self) -> bool:
+        log = self._log = self._log or self._open()
+        batch: SpooledBatch
+        if self._committed < len(self._planned):
+            batch = log.read_range(*self._planned[-1])
+            assert batch.end == position_of(self._planned[-1][1]).order
+        else:
+            start = self._planned[-1][1] if self._planned else self._start
+            batch, end = log.read_transactions(start, ReadLimit(rows=self._draw.randint(1, 400)))
+            if self._dies():
+                return False
+            self._planned.append((start, end))
+        if self._dies():
+            return False
+        self.folded.add(batch)
+        if self._dies():
+            return False
+        self._committed = len(self._planned)
+        return batch.caught_up and not self._dies()
+
+    def _dies(self) -> bool:
+        if self._draw.random() < 0.05:
+            self._kill()
+            self.kills += 1
+            return True
+        return False
+
+    def _kill(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _open(self) -> MysqlLog:
+        return log_of(self._server, [*_KEYS], self._folder)
+
+
+def _rows(server: MysqlServer, statement: str) -> list[dict[str, Any]]:
+    with server.connect("d", cursorclass=DictCursor) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def _snapshot_chunks(server: MysqlServer) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The tables in chunks, each as of its own moment."""
+    for table, keys in _KEYS.items():
+        for low in (*range(0, _ROWS, 15), _ROWS):
+            high = low + 15 if low < _ROWS else 10**9
+            yield table, _rows(server, f"SELECT * FROM {table} WHERE {keys[0]} > {low} AND {keys[0]} <= {high}")
+
+
+def _expected(server: MysqlServer) -> dict[str, dict[tuple[Any, ...], dict[str, Any]]]:
+    return {
+        table: {tuple(row[key] for key in keys): row for row in _rows(server, f"SELECT * FROM {table}")}
+        for table, keys in _KEYS.items()
+    }
+
+
+def _present(
+    state: dict[str, dict[tuple[Any, ...], dict[str, Any]]], expected: dict[str, dict[tuple[Any, ...], dict[str, Any]]]
+) -> dict[str, dict[tuple[Any, ...], dict[str, Any]]]:
+    """Rows as the present schema shows them: columns that were added since are null, dropped ones are gone."""
+    shaped = {}
+    for table, rows in state.items():
+        columns = {column for row in expected[table].values() for column in row}
+        shaped[table] = {key: {column: row.get(column) for column in columns} for key, row in rows.items()}
+    return shaped
+
+
+@pytest.mark.parametrize("name", _SERVERS)
+def test_the_fold_of_chunks_and_log_is_the_source(
+    own_server: Callable[..., MysqlServer], tmp_path: Path, name: str
+) -> None:
+    """With kills at random places, kills of the server, new files of the log, DDL, truncates and updates of keys."""
+    seed = int(os.environ.get("SLUICE_SEED", "1"))
+    draw = random.Random(seed)  # noqa: S311 - choices of a test
+    program, settings = _SERVERS[name]
+    server = own_server(program, {"innodb-flush-log-at-trx-commit": "1", "sync-binlog": "1", **settings})
+    for statement in _SCHEMA:
+        server.query(statement)
+    server.query(f"INSERT INTO d.a VALUES {', '.join(f'({n}, 0, NULL)' for n in range(1, 41))}")
+    follower = Follower(server, tmp_path / "spool", draw)
+    workers = [Workload(server, seed * 10 + n, with_schema_changes=n == 0) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    chunks = _snapshot_chunks(server)
+    steps = 0
+    while any(worker.is_alive() for worker in workers):
+        follower.step()
+        steps += 1
+        if steps % 3 == 0:
+            with suppress(pymysql.Error):
+                if (chunk := next(chunks, None)) is not None:
+                    follower.folded.add_snapshot(*chunk)
+        if steps % 60 == 40:
+            server.restart(kill=True)
+        if steps % 60 == 20:
+            server.query("FLUSH BINARY LOGS")
+    for chunk in chunks:
+        follower.folded.add_snapshot(*chunk)
+    follower.finish()
+    expected = _expected(server)
+    assert follower.kills > 2
+    assert expected == _present(follower.folded.tables(), expected), f"seed {seed}"

@@ -1,0 +1,125 @@
+"""Positions of the log that are safe while transactions commit."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.history import LogHistory, open_stream
+from framework.sources.databases.mysql.log.binlog_connection import LogStart
+from framework.sources.databases.mysql.log.changes import CopiedTable
+from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.texts import ServerTexts
+from framework.sources.databases.mysql.log.transactions import Commit, Idle, TransactionReader
+from framework.sources.databases.mysql.position import read_log_end, safe_position
+from framework.sources.databases.mysql.session import Session
+from framework.sources.databases.streams.change_rows import ChangeBuffer
+from framework.sources.databases.tables import TableName
+from tests.support.mysql_programs import MARIADB, MYSQL
+from tests.support.mysql_servers import MysqlServer
+
+_WRITERS, _LOOKS = 4, 60
+_GTIDS = {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}
+# A transaction of MySQL is in the log for 5 ms before it is visible, as it is while it waits for a disk or a replica.
+_SLOW = {"sync-binlog": "0", "binlog-group-commit-sync-delay": "5000"}
+_LOCKS = {"performance-schema": "ON", "gtid-mode": "OFF"}
+_SERVERS = {
+    "mariadb": (MARIADB, {"sync-binlog": "1"}),
+    "mysql with GTIDs": (MYSQL, {**_SLOW, **_GTIDS}),
+    "mysql without GTIDs": (MYSQL, {**_SLOW, **_LOCKS}),
+}
+
+
+@contextmanager
+def _writers(server: MysqlServer) -> Iterator[None]:
+    """Insert rows in 4 connections, each row in a transaction of its own."""
+    is_over = threading.Event()
+
+    def write(number: int) -> None:
+        with server.connect("d") as connection, connection.cursor() as cursor:
+            value = number
+            while not is_over.is_set():
+                cursor.execute("INSERT INTO t VALUES (%s)", [value])
+                value += _WRITERS
+
+    threads = [threading.Thread(target=write, args=(each,)) for each in range(_WRITERS)]
+    for each in threads:
+        each.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for each in threads:
+            each.join()
+
+
+def _logged(connection: Connection, start: LogPlace, end: LogPlace) -> dict[int, LogPlace]:
+    """Return the rows in the log between two places, with the places where their transactions begin."""
+    stream = open_stream(connection, LogStart(server_id=7, place=start, heartbeat_seconds=0.1))
+    buffer, found = ChangeBuffer(), dict[int, LogPlace]()
+    tables = {TableName(schema="d", table="t"): CopiedTable(key=("id",))}
+    with Session(connection) as session:
+        reader = TransactionReader(
+            stream, tables, buffer, ServerTexts(session.rows), reopen=lambda _: pytest.fail("no XA here")
+        )
+        for step in reader.steps():
+            if isinstance(step, Commit):
+                found |= {json.loads(each or "{}")["id"]: step.begin for each in buffer.payloads}
+                buffer.clear()
+            if isinstance(step, Commit | Idle) and not step.place < end:
+                break
+    stream.close()
+    return found
+
+
+def _missed(server: MysqlServer, look: Callable[[Session], LogPlace]) -> list[set[int]]:
+    """Return, for each look at the log, the rows that are in the log before it and that a later read did not see."""
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    connection = Connection(name="bank", uri=server.uri("d"))
+    looks = []
+    with Session(connection) as session:
+        first = read_log_end(session)
+        with _writers(server), Session(connection) as reader:
+            while not reader.rows("SELECT id FROM t LIMIT 1"):
+                pass
+            for _ in range(_LOOKS):
+                place = look(session)
+                looks.append((place, {id_ for (id_,) in reader.rows("SELECT id FROM t")}))
+        logged = _logged(connection, first, read_log_end(session))
+    assert {id_ for (id_,) in server.query("SELECT id FROM d.t")} == set(logged)
+    return [{id_ for id_, begin in logged.items() if begin < place} - seen for place, seen in looks]
+
+
+@pytest.mark.parametrize("name", _SERVERS)
+def test_all_below_a_safe_position_is_visible(own_server: Callable[..., MysqlServer], name: str) -> None:
+    """While four writers commit, a read after the position sees each transaction that the log has before it."""
+    program, settings = _SERVERS[name]
+    missed = _missed(own_server(program, settings), lambda session: safe_position(session).place)
+    assert missed == [set()] * _LOOKS
+
+
+def test_the_end_of_the_log_alone_is_not_safe(own_server: Callable[..., MysqlServer]) -> None:
+    """A transaction is logged before it is visible: the test above can fail."""
+    missed = _missed(own_server(MYSQL, {**_SLOW, **_GTIDS}), read_log_end)
+    assert any(missed)
+
+
+def test_the_transactions_before_a_place_are_known(own_server: Callable[..., MysqlServer]) -> None:
+    """Of both servers, also in a later file: a successor is asked for what comes after them."""
+    for name, settings in ((MARIADB, {}), (MYSQL, _GTIDS)):
+        server = own_server(name, settings)
+        server.query("CREATE DATABASE d")
+        server.query("FLUSH BINARY LOGS")
+        server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+        server.query("INSERT INTO d.t VALUES (1), (2)")
+        with Session(Connection(name="bank", uri=server.uri())) as session:
+            found = safe_position(session)
+            server.query("INSERT INTO d.t VALUES (3)")
+            assert found.gtids != safe_position(session).gtids
+            assert LogHistory(session, "bank").gtids_before(found.place) == found.gtids
