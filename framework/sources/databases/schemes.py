@@ -12,6 +12,7 @@ GROUP = "sluice.dialects"
 _BUILT_IN = {
     "postgresql": "framework.sources.databases.postgres.dialect:POSTGRES",
     "postgres": "framework.sources.databases.postgres.dialect:POSTGRES",
+    "sqlserver": "framework.sources.databases.sqlserver.dialect:SQLSERVER",
 }
 
 
