@@ -1,70 +1,82 @@
-"""SQL Server passes the suite of dialects on a stand-in, by change data capture."""
+"""SQL Server passes the suite of dialects on a stand-in, by change data capture and by change tracking."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.sources.databases.source_session import LogName
-from framework.testing.dialect_conformance import DialectConformance, EngineUnderTest, TypeCase
-from tests.support.sqlserver.database import Database
+from framework.testing.dialect_conformance import Copy, DialectConformance, EngineUnderTest, read_all
+from tests.support.sqlserver.engine import StandIn
+
+if TYPE_CHECKING:
+    from framework.sources.databases.source_session import LogName
 
 
-class StandIn:
-    """A database of the stand-in."""
+class Tracked(StandIn):
+    """A database of the stand-in whose tables have change tracking."""
 
-    schema = "dbo"
-    number = "int"
-    rows = 3000  # of which a chunk has at least 1000
-    chunk_options = {"chunkBytes": "1", "maxChunksPerTrigger": "1"}  # noqa: RUF012 - constant
-    types = (
-        TypeCase(type="bit", literals=("1", "0")),
-        TypeCase(type="tinyint", literals=("255", "0")),
-        TypeCase(type="bigint", literals=("9223372036854775807", "-9223372036854775808")),
-        TypeCase(type="decimal(38, 9)", literals=("'12345678901234567890123456789.123456789'", "'-0.000000001'")),
-        TypeCase(type="money", literals=("'922337203685477.5807'", "'-0.0001'")),
-        TypeCase(type="float", literals=("0.1", "1e300", "-0.0")),
-        TypeCase(type="nvarchar(50)", literals=("N''", "N'Grüße \"日本\" \\ / '")),
-        TypeCase(type="date", literals=("'0001-01-01'", "'9999-12-31'")),
-        TypeCase(type="datetime", literals=("'1753-01-01 00:00:00.003'", "'9999-12-31 23:59:59.997'")),
-        TypeCase(type="datetime2(6)", literals=("'0001-01-01 00:00:00.000001'", "'9999-12-31 23:59:59.999999'")),
-        TypeCase(type="datetime2(7)", literals=("'2026-03-29 02:30:00.1234560'",)),
-        TypeCase(type="datetime2(0)", literals=("'2026-03-29 02:30:00'",)),
-        TypeCase(
-            type="datetimeoffset(6)",
-            literals=("'2026-03-29 02:30:00.000001 +01:00'", "'1900-01-01 00:00:00.000000 -14:00'"),
-        ),
-        TypeCase(type="time(7)", literals=("'23:59:59.9999999'", "'00:00:00.0000000'")),
-        TypeCase(type="uniqueidentifier", literals=("'6F9619FF-8B86-D011-B42D-00C04FC964FF'",)),
-        TypeCase(type="varbinary(20)", literals=("0x", "0x00FF")),
-    )
-
-    def __init__(self, folder: Path, parameters: str = "") -> None:
-        self.database = Database(folder / "server")
-        self.options = {"connection": "shop", "connectionsFolder": str(folder)}
-        uri = f"sqlserver-stand-in://local/{quote(str(folder / 'server'), safe='')}{parameters}"
-        (folder / "connections.yml").write_text(f"shop: {uri}\n", "utf-8")
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "?changes=tracking")
 
     def execute(self, *statements: str) -> None:
-        """Run statements; the capture job follows each of them."""
-        self.database.execute(*statements)
+        """Run statements, and enable change tracking of new tables."""
+        for statement in statements:
+            super().execute(statement)
+            if statement.startswith("CREATE TABLE"):
+                self.database.track(statement.split()[2])
 
     def lose_log(self, log: LogName) -> None:
-        """Let the clean-up job remove all changes."""
+        """Let the clean-up remove all changes."""
         del log
-        self.database.clean_up(self.database.captured)
-
-    def replace(self) -> None:
-        """Restore the database."""
-        self.database.restore()
+        self.database.clean_up_tracking(int(self.database.get("versions")))
 
 
-class TestStandIn(DialectConformance):
+class TestCapture(DialectConformance):
     """Change data capture on the stand-in."""
 
     @pytest.fixture
     def engine(self, tmp_path: Path) -> EngineUnderTest:
         """An empty database."""
         return StandIn(tmp_path)
+
+
+class TestTracking(DialectConformance):
+    """Change tracking on the stand-in: each row has its last change only, and users enable it, not Sluice."""
+
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> EngineUnderTest:
+        """An empty database."""
+        return Tracked(tmp_path)
+
+    def test_changes_are_in_the_order_of_their_commits(self, copy: Copy) -> None:
+        """Each has a greater (position, ordinal), and is the last one of its row."""
+        reader = copy.changes()
+        start = reader.initialOffset()
+        copy.engine.execute(
+            "INSERT INTO items VALUES (9998, 1)",
+            "UPDATE items SET n = 2 WHERE id = 9998",
+            "UPDATE items SET id = 9999 WHERE id = 9998",
+            "UPDATE items SET n = 2 WHERE id = 2",
+            "DELETE FROM items WHERE id = 1",
+        )
+        _, changes = read_all(reader, start)
+        reader.stop()
+        order = [(change["position"], change["ordinal"]) for change in changes]
+        found = [(change["operation"], json.loads(change["payload"])["id"]) for change in changes]
+        assert order == sorted({*order})
+        assert found == [("DELETE", 9998), ("INSERT", 9999), ("UPDATE", 2), ("DELETE", 1)]
+
+    @pytest.mark.skip(reason="nothing is made for a gateway, so nothing is dropped")
+    def test_a_position_is_made_once_and_dropped_once(self, copy: Copy) -> None:
+        """Left out."""
+
+    @pytest.mark.skip(reason="the suite drops the position to take a table out of the log")
+    def test_a_table_that_is_not_the_one_of_before_is_refused(self, copy: Copy) -> None:
+        """Left out."""
+
+    @pytest.mark.skip(reason="the clean-up is a gap of each table, see `test_sqlserver_changes.py`")
+    def test_a_log_that_was_lost_is_a_gap(self, copy: Copy) -> None:
+        """Left out."""

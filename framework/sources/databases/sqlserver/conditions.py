@@ -56,7 +56,8 @@ CONDITIONS: dict[str, Condition] = {
     "SQLSERVER_FRACTION_TOO_LONG": Condition(
         "The columns {columns} of {table} may have a seventh digit of the fraction, which Spark's timestamps lack: "
         "such a value is an error.",
-        "Name them in `text_columns`, or make them datetime2(6) or datetimeoffset(6).",
+        "Name them in `text_columns` of the table's `table_configuration`, or in the option `textColumns` of a reader "
+        "of your own. Or make them datetime2(6) or datetimeoffset(6).",
     ),
     "SQLSERVER_VERSION_TOO_OLD": Condition(
         "The server is SQL Server {version}, which is not supported.", "Upgrade it to SQL Server 2016 or newer."
@@ -83,7 +84,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_POSITION_LOST.SQLSERVER_WAY": Condition(
         "Changes were read by {before} up to {position} ({reader}), but the connection says {now}.",
-        "Set `changes` in the URL of the connection as before: nothing is lost. Or: " + SNAPSHOT_AGAIN,
+        "Write the parameter changes of the connection's URL as before: nothing is lost. Or: " + SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.SQLSERVER_DISABLED": Condition(
         "Change data capture was disabled after the position {position}, up to which changes were read ({reader}).",

@@ -26,9 +26,11 @@ from framework.sources.databases.sqlserver.log.stored_position import (
     find_gap,
     read_identity,
 )
+from framework.sources.databases.sqlserver.log.tracked_tables import read_tracked
 from framework.sources.databases.sqlserver.log.tracking import read_tracked_changes
 from framework.sources.databases.sqlserver.log.wanted_tables import WantedTables
 from framework.sources.databases.sqlserver.lsn import Lsn
+from framework.sources.databases.sqlserver.tables.object_ids import find_object_ids
 from framework.sources.databases.streams.change_log import ReadLimit
 
 if TYPE_CHECKING:
@@ -125,10 +127,7 @@ class SqlServerLog:
             )
             if request.not_after and request.not_after < stored.order:
                 stored = replace(stored, position=_position_of(way, request.not_after))
-            if way == CAPTURE:
-                begun = CapturedTables.of(session, request.wanted, stored)
-                begun.join(stored.lsn)
-                stored = replace(stored, tables=begun.read_ids())
+            stored = replace(stored, tables=_begun(session, request.wanted, stored))
             self._require(session, stored)
         return stored.to_json()
 
@@ -222,6 +221,16 @@ class SqlServerLog:
             self._is_stale = bool(times) and max(times.values()) - min(times.values()) >= _IDLE_MICROSECONDS
         found = replace(stored, position=str(reached), tables=tables.read_ids())
         return writer.seal(stored.order, found.order, caught_up=reached >= end), found.to_json()
+
+
+def _begun(session: Session, wanted: WantedTables, stored: StoredPosition) -> tuple[int, ...]:
+    """Return the tables that have all changes after a position; another one joins at its own begin."""
+    if stored.way == CAPTURE:
+        tables = CapturedTables.of(session, wanted, stored)
+        tables.join(stored.lsn)
+        return tables.read_ids()
+    tracked, ids = read_tracked(session), find_object_ids(session, wanted.names).values()
+    return tuple(number for number in ids if number in tracked and tracked[number].oldest <= int(stored.position))
 
 
 def _position_of(way: str, order: int) -> str:
