@@ -100,6 +100,8 @@ class TestServer(DialectConformance):
         server.drop()
         yield server
         server.drop()
+        with suppress(SourceError):
+            server.session.execute("EXEC sys.sp_cdc_start_job @job_type = N'capture'")
         server.session.close()
 
     @pytest.mark.skip(reason="a table with a capture instance can't be renamed")
