@@ -22,7 +22,7 @@ from framework.sources.databases.schemes import connection_example, find_dialect
 
 FILE_NAME = "connections.yml"
 _PREFIX = "SLUICE_CONNECTION_"
-_NOT_YET = ("sqlserver",)
+_NOT_YET = ("db2", "mongodb", "oracle")
 # Written as a reference, because `hide_in_text` does not replace references.
 _HIDDEN = "${password}"
 # A shorter secret is hidden as a whole word only: it may be part of any word.

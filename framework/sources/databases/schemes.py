@@ -14,6 +14,7 @@ _BUILT_IN = {
     "postgres": "framework.sources.databases.postgres.dialect:POSTGRES",
     "mysql": "framework.sources.databases.mysql.dialect:MYSQL",
     "mariadb": "framework.sources.databases.mysql.dialect:MYSQL",
+    "sqlserver": "framework.sources.databases.sqlserver.dialect:SQLSERVER",
 }
 
 

@@ -1,0 +1,1 @@
+"""The catalog of SQL Server: tables, columns, keys and capture instances."""
