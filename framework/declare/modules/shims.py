@@ -63,11 +63,7 @@ def shimmed() -> Iterator[None]:
     global _depth  # noqa: PLW0603 - sys.modules is global itself
     with _lock:
         if _depth == 0:
-            try:
-                _install()
-            except BaseException:  # such as Ctrl+C
-                _restore()
-                raise
+            _install()
         _depth += 1
     try:
         yield
@@ -95,16 +91,26 @@ _named: list[str] = []
 
 def _install() -> None:
     functions = importlib.import_module("pyspark.sql.functions")
+    pyspark = importlib.import_module("pyspark")
+    replaced = _under_shims()
+    is_installed = False
+    try:
+        _replaced.update(replaced)
+        _attribute.extend(pyspark.__dict__[name] for name in ("pipelines",) if name in pyspark.__dict__)
+        _replace(functions, pyspark)
+        is_installed = True
+    finally:
+        if not is_installed:  # Ctrl+C
+            _restore()
+
+
+def _replace(functions: ModuleType, pyspark: ModuleType) -> None:
     # Only what is not there: an interrupted `_restore` may have left names in both lists.
     missing = [name for name in _OLD_FUNCTIONS if name not in functions.__all__ and hasattr(functions, name)]
     _named.extend(missing)
     functions.__all__.extend(missing)
-    pyspark = importlib.import_module("pyspark")
-    _replaced.update(_under_shims())
     for name in _replaced:
         sys.modules.pop(name, None)
-    if "pipelines" in pyspark.__dict__:
-        _attribute.append(pyspark.__dict__["pipelines"])
     # Submodules without a shim, such as pyspark.pipelines.flow, are still imported from the installed package.
     package = [str(pathlib.Path(path) / "pipelines") for path in pyspark.__path__]
     for name, path in (("dlt", []), ("pyspark.pipelines", package)):

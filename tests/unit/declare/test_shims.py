@@ -80,14 +80,14 @@ class Interrupted:
 @pytest.mark.parametrize("step", ["runtime_modules", "_under_shims"])
 def test_an_interrupted_start_leaves_nothing_behind(step: str, swap: pytest.MonkeyPatch) -> None:
     """Neither modules nor names, also after the next block, which starts as always."""
-    kept, names = under_shims(), [*functions.__all__]
+    importlib.import_module("pyspark.pipelines")
+    kept, names, attribute = under_shims(), [*functions.__all__], pyspark.__dict__["pipelines"]
     with swap.context() as patch:
         patch.setattr(shims, step, Interrupted())
         with pytest.raises(KeyboardInterrupt), shimmed():
             pass
-    assert [*functions.__all__] == names
-    assert "dlt" not in sys.modules
-    sys.modules.update(kept)
+    assert (under_shims(), [*functions.__all__]) == (kept, names)
+    assert pyspark.__dict__["pipelines"] is attribute
     with shimmed():
         assert importlib.import_module("dlt").table is pipelines.table
     assert (under_shims(), [*functions.__all__]) == (kept, names)
