@@ -87,18 +87,28 @@ class LogReading:
         target = target or end_of_log(self.server)
         changes: list[Change] = []
         while self.place < target:
-            step = next(self._steps)
-            if isinstance(step, Begin):
-                self.begins.append(step)
-            elif isinstance(step, Statement):
-                self.statements.append(step)
-            elif isinstance(step, Commit | Idle):
-                self.place = step.place
-                if isinstance(step, Commit):
-                    self.commits.append(step)
-            if not isinstance(step, Begin):
-                changes += self._taken()
+            changes += self._step()
         return changes
+
+    def read_rows(self, rows: int) -> list[Change]:
+        """Return at least so many changes, in the middle of a transaction if it has more."""
+        changes: list[Change] = []
+        while len(changes) < rows:
+            changes += self._step()
+        return changes
+
+    def _step(self) -> list[Change]:
+        step = next(self._steps)
+        if isinstance(step, Begin):
+            self.begins.append(step)
+            return []
+        if isinstance(step, Statement):
+            self.statements.append(step)
+        elif isinstance(step, Commit | Idle):
+            self.place = step.place
+            if isinstance(step, Commit):
+                self.commits.append(step)
+        return self._taken()
 
     def _taken(self) -> list[Change]:
         position = self.begins[-1].position if self.begins else 0

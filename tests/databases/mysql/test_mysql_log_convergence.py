@@ -196,7 +196,7 @@ class Follower:
 def _rows(server: MysqlServer, statement: str) -> list[dict[str, Any]]:
     with server.connect("d", cursorclass=DictCursor) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
-        return list(cursor.fetchall())
+        return [dict(row) for row in cursor.fetchall()]
 
 
 def _snapshot_chunks(server: MysqlServer) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _TIMED_OUT = (1969, 3024)
 _STATEMENT_SECONDS = 600
-_LOCK_LIMIT = "SET SESSION lock_wait_timeout = 60"
 
 
 class ChunkReader:
@@ -56,6 +55,7 @@ class ChunkReader:
         row_filter: SQL condition over the table's columns.
         text_columns: names of the columns that are read as text.
         is_fast: whether connectorx may be used.
+        lock_seconds: longest wait for a lock of the table.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class ChunkReader:
         row_filter: str | None = None,
         text_columns: Collection[str] = (),
         is_fast: bool = True,
+        lock_seconds: int = 60,
     ) -> None:
         self._connection = connection
         self._table = table
@@ -76,6 +77,7 @@ class ChunkReader:
         self._row_filter = row_filter
         self._text_columns = frozenset(text_columns)
         self._is_fast = is_fast
+        self._lock_limit = f"SET SESSION lock_wait_timeout = {lock_seconds}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,7 +97,7 @@ class ChunkReader:
             self._refuse_changed(table)
             columns = self._columns_of(table)
             bounded = chunk.kind == ChunkKind.KEY
-            limits = [time_limit_sql(session, _STATEMENT_SECONDS if bounded else 0), _LOCK_LIMIT]
+            limits = [time_limit_sql(session, _STATEMENT_SECONDS if bounded else 0), self._lock_limit]
             try:
                 if self._is_fast and has_fast_reader(self._connection, bounded=bounded):
                     yield from self._read_fast(table, columns, chunk, limits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _GROUP, _GROUP_BYTES = 9, 4
 _BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """The bytes of so many digits."""
@@ -43,3 +45,21 @@ def decimal_text(data: bytes, precision: int, scale: int) -> str:
         texts.append(f"{number >> shift & (1 << 8 * count) - 1:0{digits}d}")
     whole = "".join(texts[: len(before)]).lstrip("0") or "0"
     return f"{sign}{whole}" + (f".{''.join(texts[len(before) :])}" if after else "")
+
+
+def small_decimal(size: int, after: tuple[int, int]) -> Callable[[int], str]:
+    """Return the function for a decimal with at most nine digits on each side of the point."""
+    half, shift, (digits, _) = 1 << 8 * size - 1, 8 * after[1], after
+    mask = (1 << shift) - 1
+    if not digits:
+        return lambda packed: str(packed - half) if packed >= half else str(packed - half + 1)
+    form = f"%d.%0{digits}d"
+
+    def text(packed: int) -> str:
+        if packed >= half:
+            packed -= half
+            return form % (packed >> shift, packed & mask)
+        packed = half - 1 - packed
+        return "-" + form % (packed >> shift, packed & mask)
+
+    return text

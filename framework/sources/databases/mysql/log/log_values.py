@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as encode_text
 from typing import Any
 
-from framework.sources.databases.mysql.log.decimals import decimal_groups, decimal_size, decimal_text
+from framework.sources.databases.mysql.log.decimals import decimal_groups, decimal_size, decimal_text, small_decimal
 from framework.sources.databases.mysql.log.json_binary import json_text
 from framework.sources.databases.mysql.log.maria_columns import decompress_column, inet4_text, inet6_text, uuid_text
 from framework.sources.databases.mysql.log.table_map import FieldType, LogColumn, TextDecoder
@@ -134,26 +134,8 @@ def _decimal(wanted: _Wanted) -> FieldCode:
             expression=f"decimal_text($0, {precision}, {scale})",
             names={"decimal_text": decimal_text},
         )
-    make = _small_decimal(size, after[0] if after else (0, 0))
+    make = small_decimal(size, after[0] if after else (0, 0))
     return FieldCode(formats=f"{size}s", expression="decimal$i(number($0, 'big'))", names={"decimal$i": make})
-
-
-def _small_decimal(size: int, after: tuple[int, int]) -> Callable[[int], str]:
-    """Return the function for a decimal with at most nine digits on each side of the point."""
-    half, shift, (digits, _) = 1 << 8 * size - 1, 8 * after[1], after
-    mask = (1 << shift) - 1
-    if not digits:
-        return lambda packed: str(packed - half) if packed >= half else str(packed - half + 1)
-    form = f"%d.%0{digits}d"
-
-    def text(packed: int) -> str:
-        if packed >= half:
-            packed -= half
-            return form % (packed >> shift, packed & mask)
-        packed = half - 1 - packed
-        return "-" + form % (packed >> shift, packed & mask)
-
-    return text
 
 
 def _date_text(year: int, month: int, day: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import zlib
+from itertools import takewhile
 
 _STORED, _ZLIB = 0, 8
 
@@ -37,7 +37,13 @@ def inet6_text(data: bytes) -> str:
     """Return an address of IPv6 as the server writes it: with the parts of an embedded address of IPv4."""
     if not any(data[:10]) and (data[10:12] == b"\xff\xff" or (not any(data[10:12]) and any(data[12:14]))):
         return f"::{'ffff:' if data[10] else ''}{inet4_text(data[12:])}"
-    return str(ipaddress.IPv6Address(data))
+    words = [f"{data[at] << 8 | data[at + 1]:x}" for at in range(0, 16, 2)]
+    # The first of the longest runs of zeros, also of a single one.
+    runs = [(len(list(takewhile("0".__eq__, words[at:]))), -at) for at in range(8)]
+    length, at = max(runs)
+    if not length:
+        return ":".join(words)
+    return f"{':'.join(words[:-at])}::{':'.join(words[length - at :])}"
 
 
 def inet4_text(data: bytes) -> str:

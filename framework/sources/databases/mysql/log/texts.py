@@ -38,7 +38,7 @@ class ServerTexts:
             SourceError: MYSQL_LOG_UNREADABLE, the server has no such collation any more.
         """
         if not self._sets:
-            self._sets = {int(number): str(name) for number, name in self._query(self._collations(), ())}
+            self._sets = {int(number): str(name) for number, name in self._query(_COLLATIONS, ())}
         name = self._sets.get(collation)
         if name is None:
             cause = f"the log has texts of the collation {collation}, which the server does not have"
@@ -46,9 +46,6 @@ class ServerTexts:
         if name not in self._decoders:
             self._decoders[name] = self._make(name)
         return self._decoders[name]
-
-    def _collations(self) -> str:
-        return _COLLATIONS
 
     def _make(self, name: str) -> Callable[[bytes], str]:
         if name in _UTF8:
@@ -74,7 +71,8 @@ class ServerTexts:
 
     def _single(self, name: str) -> Callable[[bytes], str]:
         """Return the decoder of a set with one byte for each character, by the server's own table."""
-        table = "".join(self._ask(name, bytes([byte])) for byte in range(256))
+        (row,) = self._query("SELECT " + ", ".join(_converted(name, f"{byte:02x}") for byte in range(256)), ())
+        table = "".join(map(str, row))
         decode = codecs.charmap_decode
         return lambda data: decode(data, "strict", table)[0]
 
@@ -94,8 +92,9 @@ class ServerTexts:
         return text
 
     def _ask(self, name: str, data: bytes) -> str:
-        # `name` is a name that the server has given.
-        rows = self._query(
-            f"SELECT CONVERT(CAST(0x{data.hex() or '00'} AS CHAR CHARACTER SET {name}) USING utf8mb4)", ()
-        )
-        return str(rows[0][0]) if data else ""
+        return str(self._query(f"SELECT {_converted(name, data.hex())}", ())[0][0]) if data else ""
+
+
+def _converted(name: str, digits: str) -> str:
+    """Return the expression of the text of hexadecimal digits in a character set that the server has named."""
+    return f"CONVERT(CAST(0x{digits} AS CHAR CHARACTER SET {name}) USING utf8mb4)"
