@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,8 @@ class GivenSource:
         pattern = pattern if is_glob(pattern) and pattern != "*" else f"batch_*.{format.suffix}"
         key = (format.key, pattern)
         if key not in self._files:
-            files = _Files(folder=self.folder / f"{format.name}_{len(self._files)}", format=format, pattern=pattern)
+            folder = self.folder / f"{format.name}_{len(self._files)}" / _last_parts(path or self.written)
+            files = _Files(folder=folder, format=format, pattern=pattern)
             files.folder.mkdir(parents=True, exist_ok=True)
             self._files[key] = files
             for number, batch in enumerate(self.batches):
@@ -218,3 +220,14 @@ def _contents(rows: Rows) -> Iterator[tuple[str | None, bytes]]:
         name = row.get("path")
         data = content.encode() if isinstance(content, str) else content
         yield (None if name is None else str(name).rpartition("/")[2]), data
+
+
+def _last_parts(path: str) -> str:
+    """Return the last two folders of a path, which name an input in the graph.
+
+    Examples:
+        >>> [_last_parts(path) for path in ("dbfs:/mnt/data/orders/*.json", "../orders", "postgres:bank/public.t")]
+        ['data/orders', 'orders', 'postgres_bank/public.t']
+    """
+    parts = [re.sub(r"[^\w.-]", "_", part).lstrip("._") for part in path.split("/") if not is_glob(part)]
+    return "/".join([part for part in parts if part][-2:])

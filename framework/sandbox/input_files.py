@@ -34,6 +34,8 @@ _SPELLING_OPTIONS = frozenset({
     "negativeinf", "compression", "codec",
 })  # fmt: skip
 """The options of readers that change how files are written."""
+_WHOLE_TEXTS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+"""Spark's writer of CSV removes white space around values by default; its reader does not."""
 _OPTIONS_OF_XML = frozenset({
     "rowtag", "attributeprefix", "valuetag", "arrayelementname", "roottag", "declaration",
 })  # fmt: skip
@@ -179,7 +181,8 @@ def _write_by_spark(
     folder = file.parent / f".{file.name}.parts"
     options = {key: value for key, value in of.options.items() if key in _OF_WRITING - {"pathglobfilter", "multiline"}}
     frame = spark.createDataFrame([tuple(row) for row in values], schema).coalesce(1)
-    frame.write.format(of.name).options(**options).mode("overwrite").save(str(folder))
+    writer = frame.write.format(of.name).options(**(_WHOLE_TEXTS if of.name == "csv" else {}), **options)
+    writer.mode("overwrite").save(str(folder))
     (part,) = [each for each in folder.iterdir() if each.name.startswith("part-")]
     file.parent.mkdir(parents=True, exist_ok=True)
     part.replace(file)

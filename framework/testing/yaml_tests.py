@@ -108,7 +108,7 @@ def _set_clock(sandbox: Sandbox, step: Step) -> None:
 def _update(sandbox: Sandbox, step: Step, model: str | None) -> None:
     named = step.update if step.update is not None else () if model is None else (model,)
     if step.plan is not None:
-        sandbox.expect_plan(step.plan)
+        sandbox.expect_plan(step.plan, *named, full_refresh=step.full_refresh)
     if step.error is None:
         sandbox.update(*named, full_refresh=step.full_refresh)
         return

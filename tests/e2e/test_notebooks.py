@@ -179,6 +179,7 @@ def test_the_cells_of_the_page_do_what_the_page_says(ran: dict[str, CellOutput])
     page = [ran[f"page {number}"] for number in range(1, len(PAGE) + 1)]
     assert [""] * len(page) == [output.error for output in page]
     assert any('class="badge running"' in state for state in page[5].states)
+    assert ">data/orders<" in page[5].states[-1]  # the given input has its name in the code
     assert ["Ada", "Grace"] == [line.split()[0] for line in page[6].text.splitlines()[2:4]]
     assert "2 rows · 2 columns" in page[6].text
     assert "refresh view  revenue  its definition changed; adds orders bigint" in page[8].text

@@ -179,6 +179,8 @@ CASES = (
     plan("no full refresh", {"orders": "full refresh"}, "planned 'skip'"),
     plan("not skipped", {"orders": "skip"}, "expected 'skip', planned 'full refresh'", full_refresh=["orders"]),
     plan("another line", ["skip orders", "run flow orders"], "no step has 'run flow orders'"),
+    Case("a line of some datasets", lambda shop: shop.expect_plan(["skip orders"], "orders"), None),
+    Case("a line of others", lambda shop: shop.expect_plan(["skip revenue"], "orders"), "no step has 'skip revenue'"),
     events("some", "flow_progress"),
     events("of a dataset", "flow_progress", dataset="orders", message="COMPLETED"),
     events("no error", "flow_progress", level="ERROR", count=0),

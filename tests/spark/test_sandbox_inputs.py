@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql.types import StructType
 
 from framework import Pipeline
 from framework import pipelines as dp
 from framework.declare.workspace.dbutils import DBUtils
 from framework.foundation.errors import GraphErrors, RequestErrors, UserError
+from framework.sandbox.input_files import FileFormat
+from framework.sandbox.rows import Rows
 from framework.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -145,6 +148,17 @@ def test_a_read_by_path_reads_given_rows_in_the_format_of_the_read(spark: SparkS
         assert pairs(test, "stream_csv", "id", "customer") == [*ROWS, (5, None)]
         assert pairs(test, "stream_delta", "id", "customer") == [*ROWS, (6, None)]
         assert pairs(test, "loaded", "id", "name") == [(1, "Ada"), (7, "Alan")]
+
+
+def test_a_csv_file_that_spark_writes_keeps_the_blanks_of_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """A text with a line break, which `multiLine` reads, is written by Spark's writer."""
+    schema = StructType.fromDDL("id INT, text STRING")
+    rows = [(1, "two\nlines"), (2, " blanks, around\t"), (3, None)]
+    options = {"multiline": "true"}
+    form = FileFormat(name="csv", options=options, schema=schema)
+    form.write(spark, tmp_path / "rows.csv", Rows.of(rows), schema)
+    found = spark.read.schema(schema).options(**options).csv(str(tmp_path / "rows.csv"))
+    assert [tuple(row) for row in found.collect()] == rows
 
 
 def topics() -> None:

@@ -63,7 +63,11 @@ def shimmed() -> Iterator[None]:
     global _depth  # noqa: PLW0603 - sys.modules is global itself
     with _lock:
         if _depth == 0:
-            _install()
+            try:
+                _install()
+            except BaseException:  # such as Ctrl+C
+                _restore()
+                raise
         _depth += 1
     try:
         yield
@@ -91,8 +95,10 @@ _named: list[str] = []
 
 def _install() -> None:
     functions = importlib.import_module("pyspark.sql.functions")
-    _named.extend(name for name in _OLD_FUNCTIONS if name not in functions.__all__ and hasattr(functions, name))
-    functions.__all__.extend(_named)
+    # Only what is not there: an interrupted `_restore` may have left names in both lists.
+    missing = [name for name in _OLD_FUNCTIONS if name not in functions.__all__ and hasattr(functions, name)]
+    _named.extend(missing)
+    functions.__all__.extend(missing)
     pyspark = importlib.import_module("pyspark")
     _replaced.update(_under_shims())
     for name in _replaced:
@@ -122,8 +128,8 @@ def _restore() -> None:
     if _attribute:
         pyspark.__dict__["pipelines"] = _attribute.pop()
     functions = importlib.import_module("pyspark.sql.functions")
-    while _named:
-        functions.__all__.remove(_named.pop())
+    functions.__all__[:] = [name for name in functions.__all__ if name not in _named]
+    _named.clear()
 
 
 def _under_shims() -> dict[str, ModuleType]:

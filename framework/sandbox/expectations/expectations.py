@@ -68,13 +68,14 @@ class Expectations(Examined):
         __tracebackhide__ = True
         tables.check_quarantine(self, dataset, reason=reason, rows=rows, text=self._text())
 
-    def expect_plan(self, steps: Mapping[str, str] | Sequence[str], **request: Any) -> None:
+    def expect_plan(self, steps: Mapping[str, str] | Sequence[str], *datasets: str, **request: Any) -> None:
         """Check the plan of the next update; nothing runs.
 
         Args:
             steps: what the plan does with each dataset: `full refresh`, `would fail`, `refuse`, `wait`, `reset`, `run`,
                 `run if changed`, `skip`, or `keep`. `run` includes `run if changed`. Or texts, each of which is a part
                 of a line of `sluice plan`.
+            *datasets: the datasets of the update; default: those of `steps` by dataset, or all for texts.
             **request: the arguments of the update, such as `full_refresh`.
 
         Raises:
@@ -82,7 +83,7 @@ class Expectations(Examined):
             UserError: DATASET_NOT_FOUND, TEST_PLAN_WORD_UNKNOWN.
         """
         __tracebackhide__ = True
-        plans.check_plan(self, steps, request)
+        plans.check_plan(self, steps, datasets, request)
 
     def expect_events(
         self,

@@ -27,8 +27,10 @@ _ORDER = ("full refresh", "would fail", "refuse", "wait", "reset", "run", "run i
 """What a plan does with a dataset, first what says most about it."""
 
 
-def check_plan(sandbox: Examined, steps: Mapping[str, str] | Sequence[str], request: Mapping[str, Any]) -> None:
-    """Check the plan of an update.
+def check_plan(
+    sandbox: Examined, steps: Mapping[str, str] | Sequence[str], datasets: Sequence[str], request: Mapping[str, Any]
+) -> None:
+    """Check the plan of an update of some datasets; without any, of those of `steps`, or of all.
 
     Raises:
         AssertionError: the plan has other steps; its text is the plan.
@@ -38,7 +40,7 @@ def check_plan(sandbox: Examined, steps: Mapping[str, str] | Sequence[str], requ
     if isinstance(steps, Mapping):
         for word in steps.values():
             _check_word(word)
-        plan = sandbox.plan(*steps, **request)
+        plan = sandbox.plan(*(datasets or steps), **request)
         found = {dataset: _word(plan, sandbox.dataset(dataset)) for dataset in steps}
         wrong = [
             f"  {dataset}: expected {word!r}, planned {found[dataset]!r}"
@@ -46,7 +48,7 @@ def check_plan(sandbox: Examined, steps: Mapping[str, str] | Sequence[str], requ
             if not _is_meant(word, found[dataset])
         ]
     else:
-        plan = sandbox.plan(**request)
+        plan = sandbox.plan(*datasets, **request)
         lines = [" ".join(line.split()) for _, line in step_lines(plan)]
         texts = [steps] if isinstance(steps, str) else steps
         wrong = [f"  no step has {text!r}" for text in texts if not any(_plain(text) in line for line in lines)]

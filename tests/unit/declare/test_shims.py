@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import functions
 
 from framework import pipelines
+from framework.declare.modules import shims
 from framework.declare.modules.shims import shimmed
 
 
@@ -55,10 +56,41 @@ def test_every_name_of_the_face_is_there_and_no_other() -> None:
 def test_a_star_has_the_functions_that_older_runtimes_have() -> None:
     """Public modules use `countDistinct`, which this PySpark has, but leaves out of `import *`."""
     names: dict[str, object] = {}
+    before = [*functions.__all__]
     with shimmed(), shimmed():
         exec("from pyspark.sql.functions import *", names)  # noqa: S102 - what a module does
     assert {"count", "countDistinct", "approxCountDistinct", "toDegrees"} <= {*names}
-    assert "countDistinct" not in functions.__all__
+    assert [*functions.__all__] == before
+
+
+class Interrupted:
+    """A step of the shims that Ctrl+C ends."""
+
+    def __init__(self) -> None:
+        self.left = 1
+
+    def __call__(self) -> dict[str, ModuleType]:
+        """Raise once; then find nothing."""
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return {}
+
+
+@pytest.mark.parametrize("step", ["runtime_modules", "_under_shims"])
+def test_an_interrupted_start_leaves_nothing_behind(step: str, swap: pytest.MonkeyPatch) -> None:
+    """Neither modules nor names, also after the next block, which starts as always."""
+    kept, names = under_shims(), [*functions.__all__]
+    with swap.context() as patch:
+        patch.setattr(shims, step, Interrupted())
+        with pytest.raises(KeyboardInterrupt), shimmed():
+            pass
+    assert [*functions.__all__] == names
+    assert "dlt" not in sys.modules
+    sys.modules.update(kept)
+    with shimmed():
+        assert importlib.import_module("dlt").table is pipelines.table
+    assert (under_shims(), [*functions.__all__]) == (kept, names)
 
 
 def test_deep_names_that_are_not_ours_come_from_the_installed_package() -> None:

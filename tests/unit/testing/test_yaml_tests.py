@@ -150,7 +150,7 @@ tests:
     then:
       - clock: {hours: 1}
         arrives: [{path: data/events, rows: [{flight: 1, at: 10}], file: late.json}]
-        plan: {flights: run}
+        plan: {flights: full refresh}
         update: [flights, other]
         full_refresh: flights
         expect:
@@ -169,7 +169,7 @@ tests:
         ("update", "flights", {}),
         ("arrives", "data/events", [{"flight": 1, "at": 10}], {"file": "late.json"}),
         ("advance", {"hours": 1}),
-        ("expect_plan", {"flights": "run"}, {}),
+        ("expect_plan", {"flights": "full refresh"}, "flights", "other", {"full_refresh": ("flights",)}),
         ("update", "flights", "other", {"full_refresh": ("flights",)}),
         ("expect", "other", [], {"only": ["flight"], "ordered": True}),
         ("expect_quality", "events", "has an id", {"failed": 1}),
