@@ -145,6 +145,31 @@ def test_a_clean_up_past_the_position_is_a_gap_of_the_database(tmp_path: Path) -
         copy.follow()
 
 
+def test_a_clean_up_in_the_middle_of_a_read_is_a_gap(tmp_path: Path) -> None:
+    """The begin of an instance is compared again after its changes were read."""
+    engine = _engine(tmp_path)
+    copy = StandInCopy(engine, _TABLES)
+    copy.begin()
+    engine.execute("DELETE FROM items WHERE id = 1", "UPDATE lines SET n = 5 WHERE id = 1")
+    engine.database.put("cleans_while_reading", 1)
+    with pytest.raises(SourceError, match=r"DATABASE_POSITION_LOST\.LOG_REMOVED"):
+        copy.follow()
+
+
+def test_change_data_capture_that_was_disabled_is_a_gap(tmp_path: Path) -> None:
+    """Its change tables are gone, whether it was enabled again or not."""
+    engine = _engine(tmp_path)
+    copy = StandInCopy(engine, ("items",))
+    copy.begin()
+    ((name,),) = engine.database.rows("SELECT capture_instance FROM cdc.change_tables")
+    engine.database.disable(name)
+    with pytest.raises(SourceError, match=r"DATABASE_POSITION_LOST\.SQLSERVER_DISABLED"):
+        copy.follow()
+    engine.execute(enable_table(ITEMS, "again"))
+    with pytest.raises(SourceError, match=r"DATABASE_POSITION_LOST\.LOG_REMOVED"):
+        copy.follow()
+
+
 def test_an_instance_that_was_made_again_is_a_gap_of_its_table(tmp_path: Path) -> None:
     """The table is held at this position, and the other one goes on; later changes come for both."""
     engine = _engine(tmp_path)

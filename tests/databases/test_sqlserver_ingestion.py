@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,21 +14,18 @@ from framework.ingest.operations import GatewayTables, Operations
 from framework.ingest.status import read_status
 from framework.run.update.results import UpdateState
 from tests.support.copied_tables import copied, failures, pipeline_of
+from tests.support.sources import ROOT
 from tests.support.sqlserver.engine import StandIn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MODULE = """
-from framework import pipelines as dp
-
-dp.ingest_database(
-    name="shop",
-    connection="shop",
-    objects=[{"schema": {"source_schema": "dbo", "destination_schema": "copies"}}],
-    options={"chunkBytes": "1", "maxChunksPerTrigger": "1"},
+PAGE = (ROOT / "docs/sqlserver.md").read_text("utf-8")
+MODULE = (
+    "".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
+    .replace('"destination_schema": "shop"', '"destination_schema": "copies"')
+    .replace("    objects=", '    options={"chunkBytes": "1", "maxChunksPerTrigger": "1"},\n    objects=')
 )
-"""
 _TABLES = ("orders", "lines")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from framework.sources.databases.source_session import LogName, SourceSession
 from framework.sources.databases.sqlserver.chunks.chunk_sql import chunk_condition, walk_sql
 from framework.sources.databases.sqlserver.connecting import changes_way, connection_text, login_seconds
 from framework.sources.databases.sqlserver.faults import named_error
+from framework.sources.databases.sqlserver.statements import ALLOW_SNAPSHOT, TRACK_DATABASE, enable_tracking
 from framework.sources.databases.sqlserver.values.types import MAPPINGS
 from framework.sources.databases.tables import TableName
 from tests.support.sources import ROOT
@@ -80,6 +82,8 @@ def test_what_the_server_lacks_is_found(engine: StandIn) -> None:
         ("SQLSERVER_CAPTURE_LATE", "EXEC sys.sp_cdc_start_job @job_type = N'capture'"),
         ("SQLSERVER_CAPTURE_RETENTION", "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080"),
     ]
+    engine.execute(*(statement for _, statement in _found(engine)))
+    assert _found(engine) == []
     database.raw.execute("UPDATE sys.databases SET is_cdc_enabled = 0")
     assert [name for name, _ in _found(engine)] == ["SQLSERVER_CAPTURE_DISABLED"]
 
@@ -209,10 +213,18 @@ def test_errors_of_the_driver_are_named(text: str, condition: str) -> None:
     assert "hunter22" not in str(found)
 
 
-def test_the_page_has_every_type_and_its_set_up_is_that_of_the_code() -> None:
-    """The table of types has the lines of the code, in their order."""
+def test_the_page_has_every_type_and_its_set_up_works(engine: StandIn) -> None:
+    """The table of types has the lines of the code; change data capture is set up by its statements."""
     page = (ROOT / "docs/sqlserver.md").read_text("utf-8")
     lines = [f"| {', '.join(each.names)} | {each.spark} | {each.note} |" for each in MAPPINGS]
     assert "\n".join(lines) in page
-    for statement in ("EXEC sys.sp_cdc_enable_db", "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON"):
-        assert statement in page
+    set_up, of_tables, of_tracking = (
+        [each.strip() for each in block.split(";") if each.strip()]
+        for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    )
+    engine.database.raw.execute("UPDATE sys.databases SET is_cdc_enabled = 0")
+    engine.execute("CREATE TABLE orders (id int NOT NULL PRIMARY KEY)", *set_up, of_tables[1])
+    assert _found(engine) == []
+    assert of_tables[0] == "GRANT SELECT ON SCHEMA::cdc TO [user]"
+    orders = TableName(schema="dbo", table="orders")
+    assert of_tracking == [TRACK_DATABASE, ALLOW_SNAPSHOT, enable_tracking(orders)]

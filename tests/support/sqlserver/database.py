@@ -312,7 +312,13 @@ class Database:
         given = {key: value.replace("''", "'") or other for key, value, other in _ARGUMENT.findall(text)}
         if self.get("is_plain_user"):
             raise ServerError("rights")
-        if name == "sp_cdc_enable_table":
+        if name == "sp_cdc_enable_db":
+            self.raw.execute("UPDATE sys.databases SET is_cdc_enabled = 1")
+        elif name == "sp_cdc_change_job":
+            self.raw.execute("UPDATE msdb.cdc_jobs SET retention = ?", [int(given["retention"])])
+        elif name == "sp_cdc_start_job":
+            self.captures = True  # it reads the log when this transaction has ended
+        elif name == "sp_cdc_enable_table":
             self.enable(given["source_name"], given["capture_instance"], switch=given["allow_partition_switch"] == "1")
         elif name == "sp_cdc_disable_table":
             self._disable(given["capture_instance"])

@@ -67,6 +67,9 @@ class StandInSession:
     ) -> Iterator[pa.RecordBatch]:
         """Run a query, and yield small batches."""
         with self._named(table):
+            if "_CT]" in statement and self.database.get("cleans_while_reading"):
+                self.database.put("cleans_while_reading", None)
+                self.database.clean_up(self.database.captured)
             cursor = self.database.raw.execute(to_sqlite(statement), list(arguments))
             names = [each[0] for each in cursor.description]
             while rows := cursor.fetchmany(_ROWS_OF_BATCH):

@@ -66,6 +66,10 @@ CONDITIONS: dict[str, Condition] = {
         "Changes of {table} after the position {position} are in no capture instance: {reason}.",
         READ_AGAIN,
     ),
+    "SQLSERVER_CAPTURE_REMOVED": Condition(
+        "The clean-up job removed changes after the position {position} each time while they were read.",
+        "Let the database keep its changes for longer, and run the update again.",
+    ),
     "SQLSERVER_TRACKING_DISABLED": Condition(
         "Change tracking is not enabled in {address}.",
         "Run as a member of db_owner: `ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 7 DAYS, "
@@ -87,7 +91,8 @@ CONDITIONS: dict[str, Condition] = {
         "Write the parameter changes of the connection's URL as before: nothing is lost. Or: " + SNAPSHOT_AGAIN,
     ),
     "DATABASE_POSITION_LOST.SQLSERVER_DISABLED": Condition(
-        "Change data capture was disabled after the position {position}, up to which changes were read ({reader}).",
+        "Change data capture was disabled, or its last capture instance was dropped, after the position {position}, up "
+        "to which changes were read ({reader}).",
         "Enable it: `EXEC sys.sp_cdc_enable_db`. " + SNAPSHOT_AGAIN,
     ),
 }

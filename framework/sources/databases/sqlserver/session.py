@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Arguments = Sequence[str | int | bytes]
 _BATCH_ROWS = 8192
-# What the text of values and the results of comparisons depend on. A lock is waited for, but not for ever.
+# What the text of values and the results of comparisons depend on; in a deadlock, the writers of the source win.
 SETTINGS = ("SET NOCOUNT ON", "SET ANSI_NULLS ON", "SET QUOTED_IDENTIFIER ON", "SET DEADLOCK_PRIORITY LOW")
 
 

@@ -46,6 +46,7 @@ class CapturedTables:
         self._keys = keys
         self._known = {*known}
         self._encoders: dict[int, RowEncoder] = {}
+        self._read_after: dict[int, Lsn] = {}
 
     @classmethod
     def of(cls, session: Session, wanted: WantedTables, stored: StoredPosition) -> CapturedTables:
@@ -76,11 +77,21 @@ class CapturedTables:
             ranges = self._segments(name, number, after, to, writer)
             if ranges:
                 found[name] = ranges
+        for each in (segment for ranges in found.values() for segment in ranges):
+            # A later instance is read from its begin on.
+            begun = each.after if each.instance.begin is None else max(each.after, each.instance.begin)
+            self._read_after.setdefault(each.instance.id, begun)
         names = {each.instance.id: name for name, ranges in found.items() for each in ranges}
         changed = changed_segments(session, [each for ranges in found.values() for each in ranges])
         times = commit_times(session, after, to) if changed else {}
         for each in changed:
             write_changes(session, each, self._encoder(names[each.instance.id], each.instance), writer, times)
+
+    def is_whole(self, session: Session) -> bool:
+        """Whether no change was removed while it was to be read: the clean-up job moves a begin before it removes."""
+        now = {each.id: each.begin for each in read_instances(session)}
+        begins = ((now.get(number), after) for number, after in self._read_after.items())
+        return all(begin is not None and begin <= after for begin, after in begins)
 
     def _segments(self, name: TableName, number: int, after: Lsn, to: Lsn, writer: ChangeWriter) -> tuple[Segment, ...]:
         own = instances_of(self._instances, number)

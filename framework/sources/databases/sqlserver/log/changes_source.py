@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _ROWS_PER_TRIGGER = 1_000_000
 _BYTES_PER_TRIGGER = 256 << 20
 _FIRST_WINDOW, _LARGEST_WINDOW = 1000, 64_000
+_ATTEMPTS = 3
 _FAR, _IDLE_MICROSECONDS = 1 << 62, 6 * 3600 * 1_000_000
 
 
@@ -204,6 +205,17 @@ class SqlServerLog:
         self, session: Session, stored: StoredPosition, end: Lsn, limit: ReadLimit | None
     ) -> tuple[SpooledBatch, str]:
         """Read windows of transactions until a limit is reached."""
+        for _ in range(_ATTEMPTS):
+            found = self._attempt(session, stored, end, limit)
+            if found is not None:
+                return found
+            self._require(session, stored)
+        raise SourceError("SQLSERVER_CAPTURE_REMOVED", position=stored.position)
+
+    def _attempt(
+        self, session: Session, stored: StoredPosition, end: Lsn, limit: ReadLimit | None
+    ) -> tuple[SpooledBatch, str] | None:
+        """Read windows of transactions; None if the clean-up job has removed some of them meanwhile."""
         writer, reached, most = self._writer(), stored.lsn, _FIRST_WINDOW
         tables = CapturedTables.of(session, self._request.wanted, stored)
         with ExitStack() as undone:
@@ -215,6 +227,8 @@ class SqlServerLog:
                 reached, most = to, min(most * 4, _LARGEST_WINDOW)
                 if limit is not None and (writer.rows >= limit.rows or writer.bytes >= limit.bytes):
                     break
+            if not tables.is_whole(session):
+                return None
             undone.pop_all()
         if reached > stored.lsn and not writer.rows:
             times = commit_times(session, stored.lsn, reached)

@@ -186,12 +186,12 @@ def find_gap(session: Session, stored: StoredPosition, reader: str) -> Gap | Non
         return Gap(
             condition="DATABASE_POSITION_LOST.SQLSERVER_WAY", fields={**common, "before": stored.way, "now": way}
         )
-    if way == CAPTURE and not is_capturing(session):
+    begins = [each.begin for each in read_instances(session) if each.begin is not None] if way == CAPTURE else []
+    if way == CAPTURE and not begins:
         return Gap(condition="DATABASE_POSITION_LOST.SQLSERVER_DISABLED", fields=common)
     end = read_end(session)
     if order_of(way, end) < stored.order:
         return Gap(condition="DATABASE_POSITION_LOST.LOG_RESET", fields={**common, "end": end})
-    begins = [each.begin for each in read_instances(session) if each.begin is not None] if way == CAPTURE else []
     is_removed = bool(begins) and min(begins) > stored.lsn
     return Gap(condition="DATABASE_POSITION_LOST.LOG_REMOVED", fields=common) if is_removed else None
 
