@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import zlib
+from itertools import takewhile
 
 _STORED, _ZLIB = 0, 8
 
@@ -37,7 +37,14 @@ def inet6_text(data: bytes) -> str:
     """Return an address of IPv6 as the server writes it: with the parts of an embedded address of IPv4."""
     if not any(data[:10]) and (data[10:12] == b"\xff\xff" or (not any(data[10:12]) and any(data[12:14]))):
         return f"::{'ffff:' if data[10] else ''}{inet4_text(data[12:])}"
-    return str(ipaddress.IPv6Address(data))
+    parts = [f"{data[at] << 8 | data[at + 1]:x}" for at in range(0, len(data), 2)]
+    # The first of the longest runs of zeros is left out, also one of a single zero.
+    runs = [len(list(takewhile(lambda part: part == "0", parts[at:]))) for at in range(len(parts))]
+    longest = max(runs)
+    if not longest:
+        return ":".join(parts)
+    first = runs.index(longest)
+    return f"{':'.join(parts[:first])}::{':'.join(parts[first + longest :])}"
 
 
 def inet4_text(data: bytes) -> str:

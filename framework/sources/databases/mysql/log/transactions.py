@@ -117,17 +117,17 @@ class Events(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class _Group:
     """A transaction, or a single statement, that is being read."""
 
-    begin: LogPlace
-    gtid: str = ""
-    commit_microseconds: int = 0
-    is_transaction: bool = False
-    has_begun: bool = False
-    xid: str = ""
-    """The XA transaction that is prepared by it, whose rows are left out."""
+    def __init__(self, begin: LogPlace, gtid: Gtid) -> None:
+        self.begin = begin
+        self.gtid = gtid.text
+        self.commit_microseconds = gtid.commit_microseconds
+        self.is_transaction = gtid.is_transaction
+        self.has_begun = False
+        self.xid = gtid.xid
+        """The XA transaction that is prepared by it, whose rows are left out."""
 
 
 class TransactionReader:
@@ -204,7 +204,7 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        self._group = _Group(place, gtid.text, gtid.commit_microseconds, gtid.is_transaction, xid=gtid.xid)
+        self._group = _Group(place, gtid)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
