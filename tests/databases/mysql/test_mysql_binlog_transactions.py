@@ -319,7 +319,7 @@ def test_the_log_is_read_after_transactions(own_server: Callable[..., MysqlServe
         with LogReading(server, tables, world.reading.place, gtids=kind.parse(str(text))) as reading:
             assert [change.payload for change in reading.read()] == [{"id": "2", "v": "b"}]
             last = reading.commits[-1]
-        assert kind.parse(str(text)).add(last.gtid).contains(kind.parse(str(text)))
+        assert str(kind.parse(str(text)).add(last.gtid)) != text
         with LogReading(server, tables, last.begin) as reading:
             assert [change.payload for change in reading.read()] == [{"id": "2", "v": "b"}]
         world.reading.close()

@@ -175,8 +175,8 @@ class TransactionReader:
                 if self._group is None:
                     yield Idle(self._events.place)
             elif event.kind == EventType.ROTATE:
-                # A transaction is never split; what the end of its file cuts off was never committed.
-                self._group = None
+                if self._group is not None:
+                    yield from self._cut(event, "a transaction has no end in its file of the log")
                 yield Idle(self._events.place)
             else:
                 yield from self._take(event)
@@ -236,12 +236,20 @@ class TransactionReader:
             group.is_transaction = True
         elif kind == StatementKind.XA_START:
             group.is_transaction, group.xid = True, statement.xid
-        elif kind in (StatementKind.COMMIT, StatementKind.ROLLBACK):
+        elif kind == StatementKind.COMMIT:
             yield from self._end(event)
+        elif kind == StatementKind.ROLLBACK:
+            yield from self._cut(event, "the log has rows of a transaction that was rolled back")
         else:
             yield from self._statement(statement, event)
             if not group.is_transaction:
                 yield from self._end(event)
+
+    def _cut(self, event: Event, problem: str) -> Iterator[Step]:
+        """End a transaction that was not committed; which of its rows the tables have is unknown, if it has any."""
+        if self._opened(event).has_begun:
+            yield from self._refuse(problem, event)
+        yield from self._end(event)
 
     def _statement(self, statement: Statement, event: Event) -> Iterator[Step]:
         if statement.kind == StatementKind.XA_COMMIT:
