@@ -9,7 +9,6 @@ import io
 import socket
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -29,6 +28,7 @@ from framework.sources.databases.mysql.log.events import (
 )
 from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
 from framework.sources.databases.mysql.log.places import FIRST_OFFSET, LogPlace
+from framework.sources.databases.mysql.session import abort
 
 _DUMP, _DUMP_GTIDS = 0x12, 0x1E
 _BY_GTIDS = 0x04
@@ -130,8 +130,7 @@ class EventStream:
 
     def close(self) -> None:
         """End the stream and close its connection."""
-        with suppress(Exception):
-            self._connection._force_close()  # noqa: SLF001 - `close` waits for a server that sends
+        abort(self._connection)  # `close` would wait for a server that sends
 
     def _prepare(self, start: LogStart) -> None:
         with self._connection.cursor() as cursor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 _GROUP, _GROUP_BYTES = 9, 4
+_GROUP_BITS, _GROUP_MASK, _GROUP_LIMIT = 32, (1 << 32) - 1, 10**9
 _BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """The bytes of so many digits."""
 
@@ -47,19 +48,25 @@ def decimal_text(data: bytes, precision: int, scale: int) -> str:
     return f"{sign}{whole}" + (f".{''.join(texts[len(before) :])}" if after else "")
 
 
-def small_decimal(size: int, after: tuple[int, int]) -> Callable[[int], str]:
-    """Return the function for a decimal with at most nine digits on each side of the point."""
-    half, shift, (digits, _) = 1 << 8 * size - 1, 8 * after[1], after
-    mask = (1 << shift) - 1
-    if not digits:
-        return lambda packed: str(packed - half) if packed >= half else str(packed - half + 1)
-    form = f"%d.%0{digits}d"
+def decimal_reader(precision: int, scale: int) -> Callable[[int], str]:
+    """Return the function that makes the text of a decimal from its bytes as a number."""
+    size = decimal_size(precision, scale)
+    before, after = decimal_groups(precision, scale)
+    if len(before) not in (1, 2) or len(after) > 1:
+        return lambda packed: decimal_text(packed.to_bytes(size, "big"), precision, scale)
+    half, (digits, count) = 1 << 8 * size - 1, after[0] if after else (0, 0)
+    shift, mask, is_long = 8 * count, (1 << 8 * count) - 1, len(before) > 1
+    form = f"%s%d.%0{digits}d"
 
     def text(packed: int) -> str:
+        sign = ""
         if packed >= half:
             packed -= half
-            return form % (packed >> shift, packed & mask)
-        packed = half - 1 - packed
-        return "-" + form % (packed >> shift, packed & mask)
+        else:
+            sign, packed = "-", half - 1 - packed
+        whole = packed >> shift
+        if is_long:
+            whole = (whole >> _GROUP_BITS) * _GROUP_LIMIT + (whole & _GROUP_MASK)
+        return form % (sign, whole, packed & mask) if digits else f"{sign}{whole}"
 
     return text

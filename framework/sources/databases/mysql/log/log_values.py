@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as encode_text
 from typing import Any
 
-from framework.sources.databases.mysql.log.decimals import decimal_groups, decimal_size, decimal_text, small_decimal
+from framework.sources.databases.mysql.log.decimals import decimal_reader, decimal_size, decimal_text
 from framework.sources.databases.mysql.log.json_binary import json_text
 from framework.sources.databases.mysql.log.maria_columns import decompress_column, inet4_text, inet6_text, uuid_text
 from framework.sources.databases.mysql.log.table_map import FieldType, LogColumn, TextDecoder
@@ -88,12 +88,13 @@ class _Wanted:
 class _Kept(dict[int, str]):
     """Fragments by their packed values; the oldest are forgotten together when there are too many."""
 
-    def __init__(self, make: Callable[[int], str]) -> None:
+    def __init__(self, make: Callable[[int], str], most: int = _MOST_KEPT) -> None:
         super().__init__()
         self._make = make
+        self._most = most
 
     def __missing__(self, packed: int) -> str:
-        if len(self) >= _MOST_KEPT:
+        if len(self) >= self._most:
             self.clear()
         made = self[packed] = self._make(packed)
         return made
@@ -121,21 +122,14 @@ def _float(wanted: _Wanted) -> FieldCode:
 def _decimal(wanted: _Wanted) -> FieldCode:
     precision, scale = wanted.column.size >> 8, wanted.column.size & 255
     size = decimal_size(precision, scale)
-    before, after = decimal_groups(precision, scale)
     if precision > _MOST_DIGITS or wanted.as_text:
         return FieldCode(
             formats=f"{size}s",
             expression=f"'\"' + decimal_text($0, {precision}, {scale}) + '\"'",
             names={"decimal_text": decimal_text},
         )
-    if len(before) > 1 or len(after) > 1 or not before:
-        return FieldCode(
-            formats=f"{size}s",
-            expression=f"decimal_text($0, {precision}, {scale})",
-            names={"decimal_text": decimal_text},
-        )
-    make = small_decimal(size, after[0] if after else (0, 0))
-    return FieldCode(formats=f"{size}s", expression="decimal$i(number($0, 'big'))", names={"decimal$i": make})
+    reader = decimal_reader(precision, scale)
+    return FieldCode(formats=f"{size}s", expression="decimal$i(number($0, 'big'))", names={"decimal$i": reader})
 
 
 def _date_text(year: int, month: int, day: int) -> str:
@@ -207,8 +201,8 @@ def _datetime(wanted: _Wanted) -> FieldCode:
     )
 
 
-_CLOCKS = _Kept(_packed_clock)
-_SECONDS = _Kept(_clock)
+_CLOCKS = _Kept(_packed_clock, _SECONDS_PER_DAY)
+_SECONDS = _Kept(_clock, _SECONDS_PER_DAY)
 
 
 def _timestamp(wanted: _Wanted) -> FieldCode:

@@ -37,13 +37,14 @@ def inet6_text(data: bytes) -> str:
     """Return an address of IPv6 as the server writes it: with the parts of an embedded address of IPv4."""
     if not any(data[:10]) and (data[10:12] == b"\xff\xff" or (not any(data[10:12]) and any(data[12:14]))):
         return f"::{'ffff:' if data[10] else ''}{inet4_text(data[12:])}"
-    words = [f"{data[at] << 8 | data[at + 1]:x}" for at in range(0, 16, 2)]
-    # The first of the longest runs of zeros, also of a single one.
-    runs = [(len(list(takewhile("0".__eq__, words[at:]))), -at) for at in range(8)]
-    length, at = max(runs)
-    if not length:
-        return ":".join(words)
-    return f"{':'.join(words[:-at])}::{':'.join(words[length - at :])}"
+    parts = [f"{data[at] << 8 | data[at + 1]:x}" for at in range(0, len(data), 2)]
+    # The first of the longest runs of zeros is left out, also one of a single zero.
+    runs = [len(list(takewhile(lambda part: part == "0", parts[at:]))) for at in range(len(parts))]
+    longest = max(runs)
+    if not longest:
+        return ":".join(parts)
+    first = runs.index(longest)
+    return f"{':'.join(parts[:first])}::{':'.join(parts[first + longest :])}"
 
 
 def inet4_text(data: bytes) -> str:

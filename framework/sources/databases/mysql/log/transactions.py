@@ -118,23 +118,16 @@ class Events(Protocol):
 
 
 class _Group:
-    """A transaction, or a single statement, that is being read.
+    """A transaction, or a single statement, that is being read."""
 
-    Args:
-        begin: where it begins.
-        gtid: its identifier; empty if it has none.
-        commit_microseconds: when it was committed, since 1970.
-        is_transaction: whether it ends with a commit.
-        xid: the XA transaction that is prepared by it, whose rows are left out; empty for none.
-    """
-
-    def __init__(self, begin: LogPlace, gtid: str, commit_microseconds: int, *, is_transaction: bool, xid: str) -> None:
+    def __init__(self, begin: LogPlace, gtid: Gtid) -> None:
         self.begin = begin
-        self.gtid = gtid
-        self.commit_microseconds = commit_microseconds
-        self.is_transaction = is_transaction
+        self.gtid = gtid.text
+        self.commit_microseconds = gtid.commit_microseconds
+        self.is_transaction = gtid.is_transaction
         self.has_begun = False
-        self.xid = xid
+        self.xid = gtid.xid
+        """The XA transaction that is prepared by it, whose rows are left out."""
 
 
 class TransactionReader:
@@ -182,8 +175,8 @@ class TransactionReader:
                 if self._group is None:
                     yield Idle(self._events.place)
             elif event.kind == EventType.ROTATE:
-                # A transaction is never split; what the end of its file cuts off was never committed.
-                self._group = None
+                if self._group is not None:
+                    yield from self._cut(event, "a transaction has no end in its file of the log")
                 yield Idle(self._events.place)
             else:
                 yield from self._take(event)
@@ -211,9 +204,7 @@ class TransactionReader:
 
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
-        self._group = _Group(
-            place, gtid.text, gtid.commit_microseconds, is_transaction=gtid.is_transaction, xid=gtid.xid
-        )
+        self._group = _Group(place, gtid)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
@@ -245,12 +236,20 @@ class TransactionReader:
             group.is_transaction = True
         elif kind == StatementKind.XA_START:
             group.is_transaction, group.xid = True, statement.xid
-        elif kind in (StatementKind.COMMIT, StatementKind.ROLLBACK):
+        elif kind == StatementKind.COMMIT:
             yield from self._end(event)
+        elif kind == StatementKind.ROLLBACK:
+            yield from self._cut(event, "the log has rows of a transaction that was rolled back")
         else:
             yield from self._statement(statement, event)
             if not group.is_transaction:
                 yield from self._end(event)
+
+    def _cut(self, event: Event, problem: str) -> Iterator[Step]:
+        """End a transaction that was not committed; which of its rows the tables have is unknown, if it has any."""
+        if self._opened(event).has_begun:
+            yield from self._refuse(problem, event)
+        yield from self._end(event)
 
     def _statement(self, statement: Statement, event: Event) -> Iterator[Step]:
         if statement.kind == StatementKind.XA_COMMIT:
