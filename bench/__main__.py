@@ -29,6 +29,7 @@ from bench import (
     many_commands,
     many_tables,
     million,
+    mysql_snapshots,
     reconcile,
     sandbox_tests,
     scale,
@@ -73,6 +74,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 DATABASES: dict[str, tuple[Callable[[int, int], list[Measure]], int, int]] = {
     "chunks": (snapshot_chunks.measure, 3, snapshot_chunks.ROWS),
     "snapshots": (snapshots.measure, 3, snapshot_chunks.ROWS),
+    "mysql_snapshots": (mysql_snapshots.measure, 3, snapshot_chunks.ROWS),
     "changes": (changes.measure, 3, changes.ROWS),
     "kills": (kills.measure, 5, snapshot_chunks.ROWS),
 }
