@@ -340,7 +340,7 @@ class DialectConformance:
             assert (source.logged_tables(copy.log).continuity(table) == found) is logs_every_table
 
     def test_a_table_that_loses_its_name_is_marked_in_the_log(self, copy: Copy) -> None:
-        """Where the log has every table, it says when another table may have the name; rows before it are of the copy."""
+        """Where the log has every table, it says when another one may have the name; rows before it are of the copy."""
         connection = Options("conformance", copy.engine.options).connection()
         if not dialect_of(connection).abilities.logs_every_table:
             pytest.skip("abilities.logs_every_table is false")

@@ -34,7 +34,7 @@ class SnapshotWorld:
     server: MysqlServer
     uri: str
     table: str = "t"
-    options: dict[str, Any] = field(default_factory=lambda: {"chunk_bytes": 1, "least_rows": 7})
+    options: dict[str, Any] = field(default_factory=lambda: {"chunk_bytes": 1, "least_rows": 13})
 
     @property
     def database(self) -> str:
@@ -87,10 +87,10 @@ class SnapshotWorld:
                 return
             offset = planned
 
-    def reader(self, plan: SnapshotOffset, *, text_columns: Sequence[str] = (), is_fast: bool = True) -> ChunkReader:
+    def reader(self, plan: SnapshotOffset, *, text_columns: Sequence[str] = (), **options: Any) -> ChunkReader:
         """A reader of all columns."""
         types = column_types(self.describe().source, text_columns)
-        return ChunkReader(self.connection, self.name, types, plan.basis, text_columns=text_columns, is_fast=is_fast)
+        return ChunkReader(self.connection, self.name, types, plan.basis, text_columns=text_columns, **options)
 
     def read(self, plan: SnapshotOffset, chunk: Chunk, **options: Any) -> list[dict[str, Any]]:
         """The rows of a chunk."""

@@ -71,8 +71,10 @@ def own_server() -> Iterator[Callable[..., MysqlServer]]:
     """Start a server of the test's own, by its name and with settings."""
     with ExitStack() as stack:
 
-        def start(name: str, settings: Mapping[str, str] | None = None, **more: int) -> MysqlServer:
-            return stack.enter_context(MysqlServer(_found(name), settings, **more))
+        def start(
+            name: str, settings: Mapping[str, str] | None = None, *, server_id: int = 1, port: int = 0
+        ) -> MysqlServer:
+            return stack.enter_context(MysqlServer(_found(name), settings, server_id=server_id, port=port))
 
         yield start
 

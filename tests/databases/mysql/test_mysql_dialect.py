@@ -29,7 +29,9 @@ class Mysql:
         TypeCase(type="DOUBLE", literals=("0.1e0 + 0.2e0", "-0e0", "5e-324")),
         TypeCase(type="DECIMAL(38, 9)", literals=("12345678901234567890123456789.123456789", "-0.000000001")),
         TypeCase(type="DECIMAL(65, 30)", literals=("99999999999999999999999999999999999.1", "0")),
-        TypeCase(type="TEXT CHARACTER SET utf8mb4", literals=("''", "'Grüße \"日本\" \\\\ / 😀'", "REPEAT('x', 10000)")),
+        TypeCase(
+            type="TEXT CHARACTER SET utf8mb4", literals=("''", "'Grüße \"日本\" \\\\ / 😀'", "REPEAT('x', 10000)")
+        ),
         TypeCase(type="CHAR(5) CHARACTER SET latin1", literals=("'ü  '", "''")),
         TypeCase(type="BIT(1)", literals=("b'1'", "b'0'")),
         TypeCase(type="BIT(12)", literals=("b'101'", "b'0'")),
@@ -42,7 +44,7 @@ class Mysql:
         TypeCase(type="VARBINARY(9)", literals=("x'00ff00'", "''")),
         TypeCase(type="ENUM('a', 'b,\"c')", literals=("'b,\"c'", "'a'")),
         TypeCase(type="SET('x', 'y', 'z')", literals=("'x,z'", "''")),
-        TypeCase(type="JSON", literals=("'{\"a\": [1, null, \"é\"]}'", "'[]'")),
+        TypeCase(type="JSON", literals=('\'{"a": [1, null, "é"]}\'', "'[]'")),
     )
 
     def __init__(self, start: Callable[..., MysqlServer], name: str, folder: Path) -> None:

@@ -15,12 +15,11 @@ import pytest
 from pymysql.cursors import DictCursor
 
 from framework.foundation.errors import SourceError
-from framework.sources.databases.connections import Connection
-from framework.sources.databases.mysql.changes_source import ChangesRequest, MysqlLog
-from framework.sources.databases.options import Options
+from framework.sources.databases.mysql.changes_source import MysqlLog
 from framework.sources.databases.position import position_of
 from framework.sources.databases.streams.change_log import ReadLimit
-from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolLimits
+from framework.sources.databases.streams.spool import SpooledBatch
+from tests.support.mysql_changes import log_of
 from tests.support.mysql_programs import MARIADB, MARIADB_11, MYSQL
 from tests.support.mysql_servers import MysqlServer
 from tests.support.postgres_log import Folded
@@ -191,28 +190,13 @@ class Follower:
             self._log = None
 
     def _open(self) -> MysqlLog:
-        connection = Connection(name="bank", uri=self._server.uri())
-        options = Options("test", {"slot": "test", "tables": ", ".join(_KEYS)})
-        return MysqlLog(request_of(connection, options), self._spool)
-
-    def _spool(self) -> Spool:
-        return Spool(self._folder, SpoolLimits(group_rows=50, group_bytes=200_000, file_rows=300))
-
-
-def request_of(connection: Connection, options: Options) -> ChangesRequest:
-    """Return a request without a file of connections."""
-
-    class _Given(Options):
-        def connection(self) -> Connection:
-            return connection
-
-    return ChangesRequest.of(_Given(options.source, options.values))
+        return log_of(self._server, [*_KEYS], self._folder)
 
 
 def _rows(server: MysqlServer, statement: str) -> list[dict[str, Any]]:
     with server.connect("d", cursorclass=DictCursor) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
-        return list(cursor.fetchall())
+        return [dict(row) for row in cursor.fetchall()]
 
 
 def _snapshot_chunks(server: MysqlServer) -> Iterator[tuple[str, list[dict[str, Any]]]]:

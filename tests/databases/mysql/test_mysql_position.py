@@ -27,7 +27,7 @@ _WRITERS, _LOOKS = 4, 60
 _GTIDS = {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}
 # A transaction of MySQL is in the log for 5 ms before it is visible, as it is while it waits for a disk or a replica.
 _SLOW = {"sync-binlog": "0", "binlog-group-commit-sync-delay": "5000"}
-_LOCKS = {"performance-schema": "ON"}
+_LOCKS = {"performance-schema": "ON", "gtid-mode": "OFF"}
 _SERVERS = {
     "mariadb": (MARIADB, {"sync-binlog": "1"}),
     "mysql with GTIDs": (MYSQL, {**_SLOW, **_GTIDS}),
@@ -86,6 +86,8 @@ def _missed(server: MysqlServer, look: Callable[[Session], LogPlace]) -> list[se
     with Session(connection) as session:
         first = read_log_end(session)
         with _writers(server), Session(connection) as reader:
+            while not reader.rows("SELECT id FROM t LIMIT 1"):
+                pass
             for _ in range(_LOOKS):
                 place = look(session)
                 looks.append((place, {id_ for (id_,) in reader.rows("SELECT id FROM t")}))

@@ -52,7 +52,12 @@ CASES: list[tuple[str, str, list[tuple[str, Any]]]] = [
     (
         "float",
         "FLOAT",
-        [("16777216", 16777216.0), ("0.1", _float(0.1)), ("-3.4028235e38", _float(-3.4028235e38)), ("1e-45", _float(1e-45))],
+        [
+            ("16777216", 16777216.0),
+            ("0.1", _float(0.1)),
+            ("-3.4028235e38", _float(-3.4028235e38)),
+            ("1e-45", _float(1e-45)),
+        ],
     ),
     ("double", "DOUBLE", [("0.1", 0.1), ("1.7976931348623157e308", 1.7976931348623157e308), ("5e-324", 5e-324)]),
     ("decimal(38,10)", "DECIMAL(38,10)", [("-" + "9" * 28 + ".0123456789", Decimal("-" + "9" * 28 + ".0123456789"))]),
@@ -76,7 +81,7 @@ CASES: list[tuple[str, str, list[tuple[str, Any]]]] = [
             ("'9999-12-31 23:59:59.999999'", dt.datetime(9999, 12, 31, 23, 59, 59, 999999)),  # noqa: DTZ001 - the same
         ],
     ),
-    ("datetime", "TIMESTAMP_NTZ", [("'2024-02-29 23:59:59'", dt.datetime(2024, 2, 29, 23, 59, 59))]),  # noqa: DTZ001
+    ("datetime", "TIMESTAMP_NTZ", [("'2024-02-29 23:59:59'", dt.datetime(2024, 2, 29, 23, 59, 59))]),  # noqa: DTZ001 - also
     (
         "timestamp(3) null",
         "TIMESTAMP",

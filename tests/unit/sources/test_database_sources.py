@@ -74,9 +74,10 @@ def test_an_offset_has_a_position_whatever_dialect_wrote_it(offset: str, positio
 def test_a_scheme_has_a_dialect_by_a_line_or_by_an_entry_point() -> None:
     """Another one is refused by its name; nothing is imported for the answer."""
     assert find_dialect("ledger") is not None
-    assert find_dialect("mysql") is None
-    with pytest.raises(UserError, match="mysql is not supported yet"):
-        Connection(name="shop", uri="mysql://db/shop")
+    assert find_dialect("mysql") is not None
+    assert find_dialect("sqlserver") is None
+    with pytest.raises(UserError, match="sqlserver is not supported yet"):
+        Connection(name="shop", uri="sqlserver://db/shop")
 
 
 def test_no_module_imports_a_dialect() -> None:

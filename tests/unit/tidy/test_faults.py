@@ -24,6 +24,9 @@ _OUTERMOST = {
     "framework/run/flows/streaming_query.py",  # a batch function's exception is raised again where its query ends
     "framework/running_update.py",  # raised again in the thread that waits
     "framework/engine/streams/stream_source.py",  # raised again where its query ends; Spark keeps the text only
+    "framework/sources/databases/mysql/log/binlog_connection.py",  # raised again, after the connection is closed
+    "framework/sources/databases/mysql/changes_source.py",  # raised again, after the files are removed
+    "framework/sources/databases/mysql/chunks/row_readers.py",  # a panic of connectorx, which is no Exception
     "framework/sources/databases/postgres/log/log_reader.py",  # raised again, after the connections are closed
     "framework/sources/databases/postgres/log/stream.py",  # raised again, after the connection is closed
     "framework/sources/staging/files.py",  # raised again, after the file is removed

@@ -15,6 +15,7 @@ RUN_BY = {
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
     "docs/databases.md": ("tests/databases/test_databases_page.py",),
+    "docs/mysql.md": ("tests/databases/mysql/test_mysql_page.py",),
     "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
     "docs/doctor.md": ("tests/spark/test_doctor_page.py",),
     "docs/files.md": ("tests/spark/test_files_page.py",),

@@ -123,6 +123,32 @@ class _Transaction:
     commit_microseconds: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """The end of a read.
+
+    Args:
+        target: a place; everything before it is read.
+        limit: ends the read earlier.
+        transactions: the transactions that are read in place of those before the target, as text: for a target on
+            another server. Their rows have positions of their own, after `first`.
+        first: the order at which the read begins.
+    """
+
+    target: LogPlace
+    limit: ReadLimit | None = None
+    transactions: str = ""
+    first: int = 0
+
+    def is_reached(self, place: LogPlace, runs: GtidRuns) -> bool:
+        """Whether a place, before which some transactions were read, is the end."""
+        return runs.contains(self.transactions) if self.transactions else not place < self.target
+
+    def is_full(self, rows: int, size: int) -> bool:
+        """Whether so many rows of so many bytes of the log are enough."""
+        return self.limit is not None and (rows >= self.limit.rows or size >= self.limit.bytes)
+
+
 class MysqlLog:
     """The log of a server, read over one connection that stays open.
 
@@ -162,7 +188,7 @@ class MysqlLog:
             target = read_log_end(session)
         reading = self._at(stored)
         target = replace(target, epoch=reading.place.epoch)
-        batch = reading.read(stored, self._writer(reading), target, limit)
+        batch = reading.read(stored, self._writer(reading), Goal(target=target, limit=limit))
         return batch, reading.stored.to_json()
 
     def read_range(self, start: str, end: str) -> SpooledBatch:
@@ -170,7 +196,13 @@ class MysqlLog:
         begin, finish = (StoredPosition.from_json(each) for each in (start, end))
         self.release()
         reading = self._at(begin)
-        return reading.read(begin, self._writer(reading), finish.place, None)
+        if reading.place.epoch == finish.place.epoch:
+            return reading.read(begin, self._writer(reading), Goal(target=finish.place))
+        # Another server has the transactions at other places, perhaps in another order.
+        goal = Goal(target=finish.place, transactions=finish.gtids, first=begin.order)
+        batch = reading.read(begin, self._writer(reading), goal)
+        self.release()
+        return replace(batch, end=finish.order)
 
     def acknowledge(self, position: str) -> None:
         """Do nothing: the server waits for no reader."""
@@ -248,45 +280,40 @@ class _Reading:
         """End the stream."""
         self._events.close()
 
-    def read(
-        self, start: StoredPosition, writer: SpoolWriter, target: LogPlace, limit: ReadLimit | None
-    ) -> SpooledBatch:
-        """Read whole transactions up to a place, or until a limit is reached at the end of one.
+    def read(self, start: StoredPosition, writer: SpoolWriter, goal: Goal) -> SpooledBatch:
+        """Read whole transactions up to a goal, which is the end of one.
 
         Raises:
             SourceError: the log can't be read.
         """
         self.is_broken = True
         try:
-            batch = self._read(start, writer, target, limit)
+            batch = self._read(start, writer, goal)
         except BaseException:
             writer.discard()
             raise
         self.is_broken = False
         return batch
 
-    def _read(
-        self, start: StoredPosition, writer: SpoolWriter, target: LogPlace, limit: ReadLimit | None
-    ) -> SpooledBatch:
+    def _read(self, start: StoredPosition, writer: SpoolWriter, goal: Goal) -> SpooledBatch:
         runs, last, place = GtidRuns(self.stored.gtids, is_mariadb=self._is_mariadb), self.stored.last, self.place
-        begin, rows = place.order, 0
-        while place < target:
+        begin, count = place.order, 0
+        while not goal.is_reached(place, runs):
             step = next(self._steps)
             if isinstance(step, Begin):
-                writer.begin(_Transaction(step.position + 1, step.commit_microseconds))
+                count += 1
+                position = goal.first + count if goal.transactions else step.position + 1
+                writer.begin(_Transaction(position, step.commit_microseconds))
             elif isinstance(step, Rows):
                 writer.bytes_in_buffer += step.bytes
                 writer.relieve(most_pending=1)
             elif isinstance(step, Commit):
                 place = step.place
-                last = LastTransaction(
-                    place=step.begin, gtid=step.gtid, commit_microseconds=step.commit_microseconds
-                )
+                last = LastTransaction(place=step.begin, gtid=step.gtid, commit_microseconds=step.commit_microseconds)
                 runs.add(step.gtid)
                 if step.has_begun:
                     writer.commit()
-                rows = writer.rows + len(self.buffer.kinds)
-                if limit is not None and (rows >= limit.rows or place.order - begin >= limit.bytes):
+                if goal.is_full(writer.rows + len(self.buffer.kinds), place.order - begin):
                     break
             elif isinstance(step, Idle):
                 place = step.place
@@ -299,7 +326,7 @@ class _Reading:
             prepared=dict(self._reader.prepared),
             tables=tuple(sorted(self._request.tables, key=str)),
         )
-        return writer.seal(start.order, place.order, caught_up=not place < target)
+        return writer.seal(start.order, place.order, caught_up=goal.is_reached(place, runs))
 
     def _query(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         with Session(self._request.connection) as session:

@@ -25,7 +25,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "MYSQL_LOG_SETTING": Condition(
         "{setting} is {found}, so that the log lacks {what}.",
-        "Run as an administrator: `{statement}`; what is logged before it is still without. " + _MANAGED,
+        "Run as an administrator: `{statement}`; what is logged before it is still without. MariaDB forgets it at a "
+        "restart: write {setting} = {value} below [mysqld] in its configuration, too. " + _MANAGED,
     ),
     "MYSQL_LOG_FILTERED": Condition(
         "The server leaves databases out of its log ({setting} = {found}).",
@@ -34,7 +35,8 @@ CONDITIONS: dict[str, Condition] = {
     "MYSQL_LOG_KEPT_BRIEFLY": Condition(
         "The server removes its log after {hours} hours ({setting}): a pause, or a snapshot, that is longer ends in a "
         "gap, and all tables must be read again.",
-        "Let it keep two days or more: `{statement}`. On Amazon RDS and Aurora: `{managed}`. " + _MANAGED,
+        "Let it keep two days or more: `{statement}`. On Amazon RDS and Aurora: `{managed}`. On Azure and "
+        "Cloud SQL set {setting} = {value} in the {parameters} of the server.",
     ),
     "MYSQL_REPLICA_LOG_OFF": Condition(
         "The server is a replica that does not log what it replicates ({setting} = OFF).",
@@ -57,9 +59,6 @@ CONDITIONS: dict[str, Condition] = {
         "such changes, and the copy would miss them.",
         "Run as its owner, and let the application delete the rows: `{statement}`.",
     ),
-    "MYSQL_TABLE_NOT_READABLE": Condition(
-        "The user {user} can't read {table}, or it does not exist.", "Run as an administrator: `{statement}`."
-    ),
     "MYSQL_NO_ORDER_OF_COMMITS": Condition(
         "The server has no GTIDs, and does not show which transactions are being committed, so that no position of its "
         "log is safe: {cause}.",
@@ -78,10 +77,6 @@ CONDITIONS: dict[str, Condition] = {
         "The server {now} has taken the place of {before}, but lacks transactions that were read ({reader}, up to "
         "{position}): {missing}.",
         "Connect to a server that has them. Or: " + SNAPSHOT_AGAIN,
-    ),
-    "MYSQL_PARTITION_CHANGED": Condition(
-        "A statement has removed or exchanged rows of a partition of {table}, which the log does not have: {text}.",
-        READ_AGAIN,
     ),
     "MYSQL_CHANGE_UNREADABLE": Condition(
         "A change of the table {table} in the log can't be read: {problem}.",

@@ -95,7 +95,7 @@ class Login:
             **place,
             **secured,
             "user": self.user,
-            "password": self.password,
+            "password": self.password.encode(),  # as a text, PyMySQL would send it in latin1
             "connect_timeout": int(self.options.get("connect-timeout", _CONNECT_SECONDS)),
         }
 

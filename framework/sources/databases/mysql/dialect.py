@@ -34,9 +34,7 @@ class MysqlDialect:
     snapshot_options: tuple[str, ...] = ()
     changes_options: tuple[str, ...] = ("serverId",)
 
-    def open(
-        self, connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None
-    ) -> MysqlSource:
+    def open(self, connection: Connection, *, read_only: bool = True, lock_seconds: float | None = None) -> MysqlSource:
         """Open a session."""
         from framework.sources.databases.mysql.source import MysqlSource
 

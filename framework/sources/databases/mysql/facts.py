@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.sources.databases.facts import DialectFacts, GapEnd, Remedy, SourceDiagnosis
+from framework.sources.databases.facts import DialectFacts, Remedy, SourceDiagnosis
 
 _LOST = "DATABASE_POSITION_LOST"
 
@@ -36,12 +36,9 @@ FACTS = DialectFacts(
     ),
     explained={
         "SOURCE_TABLE_CHANGED": ("MYSQL_NO_TRANSACTIONS", "MYSQL_CASCADES"),
-        "SOURCE_TABLE_REPLACED": ("MYSQL_PARTITION_CHANGED",),
-        "PERMISSION_MISSING": ("MYSQL_GRANT_MISSING", "MYSQL_TABLE_NOT_READABLE"),
+        "PERMISSION_MISSING": ("MYSQL_GRANT_MISSING",),
         "CONNECTION_LOST": ("MYSQL_COMMITS_PENDING",),
         "ROW_NOT_USABLE": ("MYSQL_CHANGE_UNREADABLE",),
     },
-    gap_ends={f"{_LOST}.GTIDS_MISSING": GapEnd(is_lost=True)},
-    table_gaps=frozenset({"MYSQL_PARTITION_CHANGED"}),
     retryable=frozenset({"MYSQL_COMMITS_PENDING"}),
 )

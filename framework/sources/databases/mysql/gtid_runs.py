@@ -41,6 +41,12 @@ class GtidRuns:
         else:
             self._runs.append((source, number, number))
 
+    def contains(self, text: str) -> bool:
+        """Whether all transactions of a text were read."""
+        if self._is_mariadb:
+            return MariaGtids.parse(self.text).contains(MariaGtids.parse(text))
+        return MySqlGtids.parse(self.text).contains(MySqlGtids.parse(text))
+
     @property
     def text(self) -> str:
         """All transactions, as text."""

@@ -8,7 +8,6 @@ because its numbers can't be compared. Everything else is a gap.
 from __future__ import annotations
 
 import os
-import re
 import threading
 import zlib
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.source_session import Gap
 
 _BEFORE = "Previous_gtids"
+_NOT_IN_LOG = 1236
 _LOST = "DATABASE_POSITION_LOST"
 _MOST_SERVER_ID = (1 << 31) - 1
 _MOST_EPOCH = 63
@@ -114,8 +114,8 @@ class LogHistory:
             return self._successor(stored, identity)
         return self._missing(stored) or self._replaced(stored) or stored
 
-    def _gap(self, kind: str, stored: StoredPosition, **fields: object) -> Gap:
-        return Gap(condition=f"{_LOST}.{kind}", fields={"reader": self.name, "position": stored.place.text, **fields})
+    def _gap(self, name: str, stored: StoredPosition, **fields: object) -> Gap:
+        return Gap(condition=f"{_LOST}.{name}", fields={"reader": self.name, "position": stored.place.text, **fields})
 
     def _missing(self, stored: StoredPosition) -> Gap | None:
         """Return the gap of a place that is in no file of the log."""
@@ -130,14 +130,16 @@ class LogHistory:
 
     def _replaced(self, stored: StoredPosition) -> Gap | None:
         """Return the gap of a log that has other transactions before the place."""
-        if stored.begun and self._begun(stored.place) != stored.begun:
-            return self._gap("LOG_REPLACED", stored)
         last = stored.last
-        if last is None or last.place.file != stored.place.file:
-            return None
         try:
+            if stored.begun and self._begun(stored.place, is_followed=True) != stored.begun:
+                return self._gap("LOG_REPLACED", stored)
+            if last is None or last.place.file != stored.place.file:
+                return None
             found = self._first(LogStart(server_id=self._server_id(), place=last.place))
-        except LogRefusedError:
+        except LogRefusedError as error:
+            if error.code != _NOT_IN_LOG:
+                raise
             return self._gap("LOG_REPLACED", stored)
         is_same = found is not None and (found[0].text, found[0].commit_microseconds) == (
             last.gtid,
@@ -165,11 +167,8 @@ class LogHistory:
             return gtids_at(self.session, place)
         if self.session.variables(("gtid_mode",)).get("gtid_mode") != "ON":
             return ""
-        ((before,),) = [
-            row[5:6] for row in self.session.rows("SHOW BINLOG EVENTS IN %s LIMIT 3", [place.file]) if row[2] == _BEFORE
-        ] or [("",)]
         start = LogStart(server_id=self._server_id(), place=replace(place, offset=FIRST_OFFSET))
-        runs = GtidRuns(re.sub(r"\s", "", str(before)), is_mariadb=False, is_known=True)
+        runs = GtidRuns(str(self._before(place.file)), is_mariadb=False, is_known=True)
         stream = open_stream(self.session.connection, start)
         try:
             while stream.place < place and (event := stream.read()) is not None:
@@ -179,11 +178,19 @@ class LogHistory:
             stream.close()
         return runs.text
 
-    def _begun(self, place: LogPlace) -> int:
+    def _begun(self, place: LogPlace, *, is_followed: bool = False) -> int:
+        """Return when the file of a place was begun.
+
+        Args:
+            place: the place.
+            is_followed: whether an event is read after it, too: the server refuses a place that is within an event.
+        """
         stream = open_stream(self.session.connection, LogStart(server_id=self._server_id(), place=place))
         try:
-            while not stream.begun and stream.read() is not None:
-                pass
+            while not stream.begun:
+                stream.read()
+            if is_followed:
+                stream.read()
             return stream.begun
         finally:
             stream.close()
@@ -207,33 +214,62 @@ class LogHistory:
 
     def _successor(self, stored: StoredPosition, identity: str) -> StoredPosition | Gap:
         """Return where another server has what comes after the transactions that were read."""
-        if not stored.gtids:
-            return self._gap("SOURCE", stored, kind="the server", before=stored.source, now=identity)
-        gtids: MariaGtids | MySqlGtids
-        if self.session.server.is_mariadb:
-            gtids = MariaGtids.parse(stored.gtids)
-        else:
-            gtids = MySqlGtids.parse(stored.gtids)
-            gap = self._lacking(stored, identity, gtids)
-            if gap is not None:
-                return gap
         epoch = stored.place.epoch + 1
-        if epoch > _MOST_EPOCH:
+        if not stored.gtids or epoch > _MOST_EPOCH:
             return self._gap("SOURCE", stored, kind="the server", before=stored.source, now=identity)
-        # The end first: what is logged in between comes with the stream.
-        end = read_log_end(self.session)
-        try:
-            found = self._first(LogStart(server_id=self._server_id(), gtids=gtids))
-        except LogRefusedError as error:
-            return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=error.cause)
-        place = replace(end if found is None else found[1], epoch=epoch)
-        begun = self._begun(place)
+        if self.session.server.is_mariadb:
+            found = self._next_of_mariadb(stored, identity)
+        else:
+            found = self._lacking(stored, identity) or self._next_of_mysql(stored)
+        if isinstance(found, Gap):
+            return found
+        place = replace(found, epoch=epoch)
         return StoredPosition(
-            place=place, source=identity, gtids=stored.gtids, begun=begun, tables=stored.tables
+            place=place, source=identity, gtids=stored.gtids, begun=self._begun(place), tables=stored.tables
         )
 
-    def _lacking(self, stored: StoredPosition, identity: str, gtids: MySqlGtids) -> Gap | None:
+    def _next_of_mariadb(self, stored: StoredPosition, identity: str) -> LogPlace | Gap:
+        """Return where the server would go on to send; it knows where each of its files begins."""
+        gtids = MariaGtids.parse(stored.gtids)
+        while True:
+            # The end first: what is logged in between comes with the stream.
+            end = read_log_end(self.session)
+            try:
+                found = self._first(LogStart(server_id=self._server_id(), gtids=gtids))
+            except LogRefusedError as error:
+                return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=error.cause)
+            if found is not None:
+                return found[1]
+            if gtids.contains(MariaGtids.parse(gtids_at(self.session, end))):
+                return end
+
+    def _next_of_mysql(self, stored: StoredPosition) -> LogPlace:
+        """Return the place of the first transaction that was not read; a server may have committed in another order."""
+        gtids = MySqlGtids.parse(stored.gtids)
+        end = read_log_end(self.session)
+        files = [str(row[0]) for row in self.session.rows("SHOW BINARY LOGS")]
+        first = next((file for file in reversed(files) if gtids.contains(self._before(file))), files[0])
+        start = LogStart(server_id=self._server_id(), place=LogPlace(first, FIRST_OFFSET))
+        stream = open_stream(self.session.connection, start)
+        try:
+            while stream.place < end:
+                event = stream.read()
+                if event is not None and event.kind in _GTIDS:
+                    gtid = _GTIDS[event.kind](event).text
+                    if not gtids.contains(MySqlGtids.parse(gtid)):
+                        return LogPlace(stream.file, event.start)
+        finally:
+            stream.close()
+        return end
+
+    def _before(self, file: str) -> MySqlGtids:
+        """Return the transactions before a file of MySQL, as it says itself."""
+        rows = self.session.rows("SHOW BINLOG EVENTS IN %s LIMIT 3", [file])
+        return MySqlGtids.parse(next((str(row[5]) for row in rows if row[2] == _BEFORE), ""))
+
+    def _lacking(self, stored: StoredPosition, identity: str) -> Gap | None:
         """Return the gap of a server that lacks transactions that were read, or has removed later ones."""
+        gtids = MySqlGtids.parse(stored.gtids)
         ((executed, purged),) = self.session.rows("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")
         if not MySqlGtids.parse(str(executed)).contains(gtids):
             missing = f"it has {executed or 'none'}, and {gtids} were read"
@@ -241,4 +277,3 @@ class LogHistory:
         if not gtids.contains(MySqlGtids.parse(str(purged))):
             return self._gap("LOG_REMOVED", stored)
         return None
-

@@ -160,7 +160,9 @@ def retention_seconds(variables: Mapping[str, str]) -> int:
 def _retention_findings(facts: _Facts) -> Iterator[PreflightFinding]:
     seconds, is_mariadb = retention_seconds(facts.variables), facts.session.server.is_mariadb
     if 0 < seconds < _SHORTEST_HOURS * _HOUR:
-        setting = "binlog_expire_logs_seconds" if "binlog_expire_logs_seconds" in facts.variables else "expire_logs_days"
+        setting = (
+            "binlog_expire_logs_seconds" if "binlog_expire_logs_seconds" in facts.variables else "expire_logs_days"
+        )
         value = str(7 * _DAY_SECONDS) if setting == "binlog_expire_logs_seconds" else "7"
         yield PreflightFinding.of(
             "MYSQL_LOG_KEPT_BRIEFLY",

@@ -1,4 +1,4 @@
-"""A session at a MySQL or MariaDB server, as the port defines it: each method calls one of the functions of this folder."""
+"""A session at a MySQL or MariaDB server, as the port defines it: its methods call the functions of this folder."""
 
 from __future__ import annotations
 

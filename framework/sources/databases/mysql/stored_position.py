@@ -103,6 +103,4 @@ class StoredPosition:
 
 
 def _last(epoch: int, place: str, gtid: str, commit_microseconds: int) -> LastTransaction:
-    return LastTransaction(
-        place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds)
-    )
+    return LastTransaction(place=LogPlace.parse(place, epoch), gtid=gtid, commit_microseconds=int(commit_microseconds))

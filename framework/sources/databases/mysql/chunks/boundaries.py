@@ -193,6 +193,9 @@ def refuse_changed_table(table: CatalogTable, planned: PlanBasis, read: Collecti
     """
     name = table.source.name
     refuse_other_table(name, planned.continuity, table.source.identity)
+    # The log says what was made again; without one, nothing else does.
+    if not planned.position:
+        refuse_other_table(name, planned.storage_id, table.source.storage_id)
     if planned.key != key_columns(table):
         raise plan_fault(name, "its key, or the type or collation of a key column, has changed")
     stamps, present = dict(planned.stamps), {column.name: column for column in table.source.columns}

@@ -55,6 +55,7 @@ class ChunkReader:
         row_filter: SQL condition over the table's columns.
         text_columns: names of the columns that are read as text.
         is_fast: whether connectorx may be used.
+        lock_seconds: longest wait for a lock of the table.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class ChunkReader:
         row_filter: str | None = None,
         text_columns: Collection[str] = (),
         is_fast: bool = True,
+        lock_seconds: int = 60,
     ) -> None:
         self._connection = connection
         self._table = table
@@ -74,7 +76,8 @@ class ChunkReader:
         self._basis = basis
         self._row_filter = row_filter
         self._text_columns = frozenset(text_columns)
-        self._is_fast = is_fast and has_fast_reader(connection)
+        self._is_fast = is_fast
+        self._lock_limit = f"SET SESSION lock_wait_timeout = {lock_seconds}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -94,9 +97,12 @@ class ChunkReader:
             self._refuse_changed(table)
             columns = self._columns_of(table)
             bounded = chunk.kind == ChunkKind.KEY
-            limit = time_limit_sql(session, _STATEMENT_SECONDS if bounded else 0)
+            limits = [time_limit_sql(session, _STATEMENT_SECONDS if bounded else 0), self._lock_limit]
             try:
-                yield from self._read(session, table, columns, chunk, limit)
+                if self._is_fast and has_fast_reader(self._connection, bounded=bounded):
+                    yield from self._read_fast(table, columns, chunk, limits)
+                else:
+                    yield from self._read_slowly(session, table, columns, chunk, limits)
             except (pymysql.Error, ReaderError) as error:
                 raise self._fault(chunk, error) from None
             # The reader may be slow, so that the first connection is closed by now.
@@ -132,22 +138,32 @@ class ChunkReader:
             return write_staged_file(self.batches(chunk), self.schema, folder, name, filesystem, added=added)
         return write_staged_file(self.batches(chunk), self.schema, folder, name, filesystem)
 
-    def _read(
-        self, session: Session, table: CatalogTable, columns: Sequence[ColumnType], chunk: Chunk, limit: str
+    def _read_slowly(
+        self,
+        session: Session,
+        table: CatalogTable,
+        columns: Sequence[ColumnType],
+        chunk: Chunk,
+        limits: Sequence[str],
     ) -> Iterator[pa.RecordBatch]:
-        if not self._is_fast:
+        for limit in limits:
             session.execute(limit)
-            slow = [column.as_moment_text().widened() for column in columns]
-            yield from self._converted(slow, read_slowly(session, self._select(table, slow, chunk)))
-            return
+        texts = [column.as_moment_text().widened() for column in columns]
+        yield from self._converted(texts, read_slowly(session, self._select(table, texts, chunk)))
+
+    def _read_fast(
+        self, table: CatalogTable, columns: Sequence[ColumnType], chunk: Chunk, limits: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        def read(chosen: Sequence[ColumnType]) -> Iterator[pa.RecordBatch]:
+            query = self._select(table, chosen, chunk)
+            bounded = chunk.kind == ChunkKind.KEY
+            return self._converted(chosen, read_fast(self._connection, query, limits, bounded=bounded))
+
         try:
-            query = self._select(table, columns, chunk)
-            yield from self._converted(columns, read_fast(self._connection, query, [limit]))
+            yield from read(columns)
         except UnreadableValueError as error:
             # A date that does not exist: read as text, it has an error with the value.
-            texts = [column.as_moment_text() for column in columns]
-            query = self._select(table, texts, chunk)
-            for _ in self._converted(texts, read_fast(self._connection, query, [limit])):
+            for _ in read([column.as_moment_text() for column in columns]):
                 pass
             # The value was corrected meanwhile.
             raise ReaderError(str(error)) from None

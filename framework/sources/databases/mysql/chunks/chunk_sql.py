@@ -110,12 +110,15 @@ def _range_parts(chunk: Chunk, key: Sequence[KeyColumn]) -> list[str]:
 
 
 def _beyond(key: Sequence[KeyColumn], bound: Bound, operator: str, *, ends_with: str) -> str:
-    """Return the expanded comparison of a key with a bound: `a >= x AND (a > x OR b > y)`."""
+    """Return the expanded comparison of a key with a bound: `a > x OR (a = x AND b > y)`.
+
+    With `a >= x AND (a > x OR b > y)` instead, the server reads all rows with the first value of the bound.
+    """
     column, value = quoted(key[0].name), literal(bound.values[0], key[0])
     if len(key) == 1:
         return f"{column} {ends_with} {value}"
     rest = _beyond(key[1:], Bound(bound.values[1:]), operator, ends_with=ends_with)
-    return f"({column} {operator}= {value} AND ({column} {operator} {value} OR {rest}))"
+    return f"({column} {operator} {value} OR ({column} = {value} AND {rest}))"
 
 
 def _bound(column: KeyColumn) -> str:

@@ -1,18 +1,21 @@
 """Readers of the rows of a query as Arrow: connectorx's binary protocol, and PyMySQL where connectorx can't connect.
 
-connectorx knows no TLS. PyMySQL reads texts, which Arrow converts; it is slower, and reads the same values.
+connectorx knows no TLS, so a relay adds it. PyMySQL reads texts, which Arrow converts: slower, and the same values.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from urllib.parse import quote
 
 import pyarrow as pa
 from pymysql.cursors import SSCursor
 
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.chunks.tls_relay import tls_relay
 from framework.sources.databases.mysql.connecting import Login
 from framework.sources.databases.mysql.session import SESSION_SETTINGS, Session
 
@@ -39,18 +42,28 @@ class ReaderError(Exception):
         super().__init__(int(found[1]) if found else _LOST, found[2] if found else message)
 
 
-def has_fast_reader(connection: Connection) -> bool:
-    """Whether connectorx can read a connection."""
-    return Login.of(connection).mode in ("disabled", "preferred")
+def has_fast_reader(connection: Connection, *, bounded: bool) -> bool:
+    """Whether connectorx can read a connection.
+
+    Args:
+        connection: the connection.
+        bounded: whether the rows fit into memory.
+    """
+    login = Login.of(connection)
+    return not _needs_relay(login) or (bounded and hasattr(socket, "AF_UNIX") and "socket" not in login.options)
 
 
-def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_fast(
+    connection: Connection, query: str, settings: Sequence[str], *, bounded: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Read a query by connectorx.
 
     Args:
-        connection: the connection, without TLS.
+        connection: the connection.
         query: the query.
         settings: statements before it.
+        bounded: whether the rows fit into memory. A stream of batches stops all threads of this process while it waits
+            for the server, and with them a relay.
 
     Raises:
         UnreadableValueError: a value that its types can't hold, such as a zero date.
@@ -58,16 +71,18 @@ def read_fast(connection: Connection, query: str, settings: Sequence[str]) -> It
     """
     import connectorx
 
+    login = Login.of(connection)
     try:
-        reader = connectorx.read_sql(
-            _uri(Login.of(connection)),
-            query,
-            protocol="binary",
-            return_type="arrow_stream",
-            batch_size=_BATCH_ROWS,
-            pre_execution_query=[f"SET {SESSION_SETTINGS}", *settings],
-        )
-        yield from reader
+        with tls_relay(login) if _needs_relay(login) else nullcontext(login.options.get("socket")) as path:
+            batches = connectorx.read_sql(
+                _uri(login, path),
+                query,
+                protocol="binary",
+                return_type="arrow" if bounded else "arrow_stream",
+                batch_size=_BATCH_ROWS,
+                pre_execution_query=[f"SET {SESSION_SETTINGS}", *settings],
+            )
+            yield from batches.to_batches(_BATCH_ROWS) if isinstance(batches, pa.Table) else batches
     except (RuntimeError, OSError, pa.ArrowException) as error:
         raise ReaderError(str(error)) from None
     except BaseException as error:
@@ -96,12 +111,16 @@ def read_slowly(session: Session, query: str) -> Iterator[pa.RecordBatch]:
             session.raw.decoders = conversions
 
 
-def _uri(login: Login) -> str:
-    """Return the URI for connectorx, which takes the socket of a connection as an option."""
-    options = {"prefer_socket": "false"}
-    if "socket" in login.options:
-        options["socket"] = login.options["socket"]
+def _needs_relay(login: Login) -> bool:
+    return login.mode not in ("disabled", "preferred")
+
+
+def _uri(login: Login, path: str | None) -> str:
+    """Return the URI for connectorx, with the path of a socket if there is one."""
+    options = {"prefer_socket": "false"} if path is None else {"socket": path}
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
     who = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
     host = f"[{login.host}]" if ":" in login.host else login.host
+    # Other hosts would be preferred to the socket.
+    host = host if path is None else "localhost"
     return f"mysql://{who}@{host}:{login.port}/{quote(login.database, safe='')}?{query}"

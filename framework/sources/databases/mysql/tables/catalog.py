@@ -1,16 +1,17 @@
 """The catalog of MySQL and MariaDB as values: tables with their columns and keys.
 
-The catalog has neither numbers of tables nor of columns. A table is identified by its name alone: the number of its file
-changes with a TRUNCATE and a rebuild, too. The log says when another table takes the name.
+The catalog has neither numbers of tables nor of columns. A table is identified by its name alone: the number of its
+file changes with a TRUNCATE and a rebuild, too. The log says when another table takes the name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from framework.foundation.errors import SourceError
@@ -37,10 +38,7 @@ _INDEXES = """
     ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX
 """
 # Partitions are tables of InnoDB of their own; their names are in the character set of file names.
-_STORED = """
-    SELECT NAME, TABLE_ID FROM information_schema.{view}
-    WHERE NAME LIKE '%%/%%' AND SUBSTRING_INDEX(NAME, '/', 1) IN ({schemas})
-"""
+_STORED = "SELECT NAME, TABLE_ID FROM information_schema.{view}"
 _LISTED = """
     SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
     WHERE TABLE_SCHEMA IN ({schemas}) AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
@@ -51,6 +49,8 @@ _TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
 _KINDS = {"VIEW": "a view", "SYSTEM VIEW": "a view", "SEQUENCE": "a sequence"}
 _PRIMARY = "PRIMARY"
 _INNODB = "InnoDB"
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,28 +273,45 @@ def _by_table(session: Session, query: str, names: Sequence[TableName]) -> dict[
 def _stored_tables(session: Session, names: Sequence[TableName]) -> dict[TableName, tuple[int, ...]]:
     """Return the numbers of the tables of InnoDB; none without the right PROCESS, or for another engine."""
     view = "INNODB_SYS_TABLES" if session.server.is_mariadb else "INNODB_TABLES"
-    by_file = {(file_name(name.schema), file_name(name.table)): name for name in names}
-    schemas = sorted({schema for schema, _ in by_file})
-    found: dict[TableName, list[int]] = {}
+    by_name: dict[str, dict[str, list[int]]] = {}
     with suppress(SourceError):
-        for stored, number in session.rows(_STORED.format(view=view, schemas=_places(schemas)), schemas):
+        for stored, number in session.rows(_STORED.format(view=view)):
             schema, _, table = stored.partition("/")
             table = table.replace("#p#", "#P#").partition("#P#")[0]
-            name = by_file.get((schema, table))
-            if name is not None:
-                found.setdefault(name, []).append(int(number))
-    return {name: tuple(numbers) for name, numbers in found.items()}
+            by_name.setdefault(schema, {}).setdefault(table, []).append(int(number))
+    found: dict[TableName, tuple[int, ...]] = {}
+    for name in names:
+        schemas, table = _matches(name.schema, by_name), name.table
+        tables = [numbers for schema in schemas for numbers in _matches(table, schema)]
+        if len(tables) == 1:
+            found[name] = tuple(tables[0])
+    return found
 
 
-def file_name(name: str) -> str:
-    """Return a name in the character set of file names, in which InnoDB stores it.
+def _matches(name: str, by_file: Mapping[str, _T]) -> list[_T]:
+    """Return what is stored under a name; more than one if its letters are not distinguished."""
+    if _PLAIN.fullmatch(name):
+        return [by_file[name]] if name in by_file else []
+    pattern = re.compile(file_pattern(name))
+    return [each for stored, each in by_file.items() if pattern.fullmatch(stored)]
+
+
+def file_pattern(name: str) -> str:
+    """Return the pattern of a name in the character set of file names, in which InnoDB stores it.
+
+    A letter that is not of ASCII has one of two codes, which only the server knows.
 
     Examples:
-        >>> file_name("order lines"), file_name("a_1")
+        >>> file_pattern("order lines"), file_pattern("a_1")
         ('order@0020lines', 'a_1')
     """
     return "".join(
-        letter if letter.isascii() and (letter.isalnum() or letter == "_") else f"@{ord(letter):04x}" for letter in name
+        "@(?:[0-9a-f]{4}|[0-9A-Za-z]{2})"
+        if not letter.isascii()
+        else letter
+        if letter.isalnum() or letter == "_"
+        else f"@{ord(letter):04x}"
+        for letter in name
     )
 
 

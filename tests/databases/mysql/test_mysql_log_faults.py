@@ -1,0 +1,194 @@
+"""What breaks between two reads of the log: what was lost is named, and a successor with the same GTIDs goes on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from framework.foundation.errors import SourceError
+from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.changes_source import MysqlLog
+from framework.sources.databases.mysql.history import LogHistory
+from framework.sources.databases.mysql.session import Session
+from framework.sources.databases.mysql.stored_position import StoredPosition
+from framework.sources.databases.position import position_of
+from tests.support.mysql_changes import changes, log_of
+from tests.support.mysql_programs import KNOWN, MARIADB, MYSQL
+from tests.support.mysql_servers import MysqlServer
+
+_GTIDS = {MYSQL: {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}}
+_LOST = "DATABASE_POSITION_LOST"
+_DURABLE = {"sync-binlog": "1", "innodb-flush-log-at-trx-commit": "1"}
+Start = Callable[..., MysqlServer]
+
+
+def _server(start: Start, name: str, **more: int) -> MysqlServer:
+    return start(name, {**_DURABLE, **_GTIDS.get(name, {}), "log-slave-updates": "ON"}, **more)
+
+
+def _fill(server: MysqlServer) -> None:
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+
+
+def _insert(server: MysqlServer, *ids: int) -> None:
+    for each in ids:
+        server.query("INSERT INTO d.t VALUES (%s)", each)
+
+
+def _read(log: MysqlLog, start: str) -> tuple[list[int], str]:
+    """Return the keys of the inserts up to the end of the log, and the offset there."""
+    batch, end = log.read_transactions(start, None)
+    assert batch.caught_up
+    return [payload["id"] for _, payload in changes(batch)], end
+
+
+def _lost(server: MysqlServer, folder: Path, stored: str) -> SourceError:
+    """Return the error of a read, which is the gap that a look at the status finds, too."""
+    with pytest.raises(SourceError) as caught:
+        log_of(server, ["d.t"], folder).read_transactions(stored, None)
+    with Session(Connection(name="bank", uri=server.uri())) as session:
+        gap = LogHistory(session, "test").find_gap(StoredPosition.from_json(stored))
+    assert gap is not None
+    assert gap.condition == caught.value.condition
+    return caught.value
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_log_that_was_purged_is_a_gap(own_server: Start, tmp_path: Path, name: str) -> None:
+    """The changes after the position are gone."""
+    server = _server(own_server, name)
+    _fill(server)
+    log = log_of(server, ["d.t"], tmp_path)
+    start = log.start()
+    log.close()
+    _insert(server, 1)
+    server.purge_log()
+    assert _lost(server, tmp_path, start).condition == f"{_LOST}.LOG_REMOVED"
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_log_that_was_reset_is_a_gap(own_server: Start, tmp_path: Path, name: str) -> None:
+    """RESET begins the log at its first file again; also when it is longer than before."""
+    server = _server(own_server, name)
+    _fill(server)
+    log = log_of(server, ["d.t"], tmp_path)
+    _insert(server, 1, 2, 3)
+    start = log.start()
+    log.close()
+    server.query("RESET MASTER" if server.is_mariadb else "RESET BINARY LOGS AND GTIDS")
+    assert _lost(server, tmp_path, start).condition == f"{_LOST}.LOG_RESET"
+    _insert(server, *range(10, 40))
+    assert _lost(server, tmp_path, start).condition == f"{_LOST}.LOG_REPLACED"
+
+
+@pytest.mark.parametrize("name", [MARIADB, MYSQL])
+def test_a_server_that_was_put_back_is_a_gap(own_server: Start, tmp_path: Path, name: str) -> None:
+    """An image of the machine has the same file and the same identity, but other transactions after it."""
+    server = _server(own_server, name)
+    _fill(server)
+    server.stop()
+    shutil.copytree(server.folder / "data", tmp_path / "image")
+    server.start()
+    log = log_of(server, ["d.t"], tmp_path / "spool")
+    start = log.start()
+    _insert(server, 1, 2, 3)
+    found, stored = _read(log, start)
+    assert found == [1, 2, 3]
+    log.close()
+    server.kill()
+    shutil.rmtree(server.folder / "data")
+    shutil.copytree(tmp_path / "image", server.folder / "data")
+    server.start()
+    assert _lost(server, tmp_path / "spool", stored).condition == f"{_LOST}.LOG_RESET"
+    _insert(server, *range(10, 40))
+    assert _lost(server, tmp_path / "spool", stored).condition == f"{_LOST}.LOG_REPLACED"
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_promoted_replica_goes_on_in_a_new_epoch(own_server: Start, tmp_path: Path, name: str) -> None:
+    """No row is read twice and none is lost, whatever the numbers of its log are; orders still grow."""
+    primary = _server(own_server, name)
+    replica = _server(own_server, name, server_id=2)
+    replica.replicate_from(primary)
+    _fill(primary)
+    log = log_of(primary, ["d.t"], tmp_path)
+    _insert(primary, 1)
+    start = log.start()
+    _insert(primary, 2, 3)
+    for _ in range(3):
+        primary.query("FLUSH BINARY LOGS")
+    _insert(primary, 4)
+    found, stored = _read(log, start)
+    log.close()
+    _insert(primary, 5)
+    primary.await_replica(replica)
+    primary.kill()
+    replica.query("STOP SLAVE" if replica.is_mariadb else "STOP REPLICA")
+    _insert(replica, 6)
+    after = log_of(replica, ["d.t"], tmp_path)
+    more, end = _read(after, stored)
+    _insert(replica, 7)
+    last, _ = _read(after, end)
+    after.close()
+    assert (found, more, last) == ([2, 3, 4], [5, 6], [7])
+    assert position_of(stored).order < position_of(end).order
+    assert StoredPosition.from_json(end).place.epoch == 1
+
+
+@pytest.mark.parametrize("name", [MARIADB, MYSQL])
+def test_a_planned_range_is_read_again_at_a_promoted_replica(own_server: Start, tmp_path: Path, name: str) -> None:
+    """A batch that was planned before the failover and not committed has the same rows, between the same orders."""
+    primary = _server(own_server, name)
+    replica = _server(own_server, name, server_id=2)
+    replica.replicate_from(primary)
+    _fill(primary)
+    log = log_of(primary, ["d.t"], tmp_path)
+    start = log.start()
+    _insert(primary, 1, 2, 3)
+    _, planned = _read(log, start)
+    log.close()
+    _insert(primary, 4)
+    primary.await_replica(replica)
+    primary.kill()
+    after = log_of(replica, ["d.t"], tmp_path)
+    batch = after.read_range(start, planned)
+    more, _ = _read(after, planned)
+    after.close()
+    assert [payload["id"] for _, payload in changes(batch)] == [1, 2, 3]
+    assert (batch.start, batch.end) == (position_of(start).order, position_of(planned).order)
+    assert more == [4]
+
+
+@pytest.mark.parametrize("name", [MARIADB, MYSQL])
+def test_a_server_that_lacks_transactions_is_a_gap(own_server: Start, tmp_path: Path, name: str) -> None:
+    """A replica that was promoted before it had all that was read, and a server without any of it."""
+    primary = _server(own_server, name)
+    replica = _server(own_server, name, server_id=2)
+    replica.replicate_from(primary)
+    _fill(primary)
+    log = log_of(primary, ["d.t"], tmp_path)
+    start = log.start()
+    primary.await_replica(replica)
+    replica.query("STOP SLAVE" if replica.is_mariadb else "STOP REPLICA")
+    _insert(primary, 1)
+    _, stored = _read(log, start)
+    log.close()
+    primary.kill()
+    _insert(replica, 9)
+    assert _lost(replica, tmp_path, stored).condition == f"{_LOST}.GTIDS_MISSING"
+
+
+def test_another_server_without_gtids_is_a_gap(own_server: Start, tmp_path: Path) -> None:
+    """Nothing says that its log continues the one that was read."""
+    settings = {"performance-schema": "ON", "gtid-mode": "OFF"}
+    first, second = own_server(MYSQL, settings), own_server(MYSQL, settings)
+    for server in (first, second):
+        _fill(server)
+    log = log_of(first, ["d.t"], tmp_path)
+    start = log.start()
+    log.close()
+    assert _lost(second, tmp_path, start).condition == f"{_LOST}.SOURCE"
