@@ -104,7 +104,8 @@ def _flow(spark: SparkSession, place: Path, folder: Path, rows: int) -> float:
 def _jdbc(spark: SparkSession, place: Path, port: int, rows: int) -> float:
     """The wall time of Spark's partitioned JDBC read into Parquet."""
     options = {
-        "url": f"jdbc:mariadb://127.0.0.1:{port}/bench", "user": "root", "password": "", "dbtable": "even",
+        "url": f"jdbc:mysql://127.0.0.1:{port}/bench?permitMysqlScheme", "user": "root", "password": "",
+        "dbtable": "even",
         "driver": "org.mariadb.jdbc.Driver", "fetchsize": "10000", "partitionColumn": "id", "lowerBound": "1",
         "upperBound": str(rows), "numPartitions": str(CHUNKS),
     }  # fmt: skip

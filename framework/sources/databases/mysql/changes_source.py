@@ -197,12 +197,13 @@ class MysqlLog:
         self.release()
         reading = self._at(begin)
         if reading.place.epoch == finish.place.epoch:
-            return reading.read(begin, self._writer(reading), Goal(target=finish.place))
+            batch = reading.read(begin, self._writer(reading), Goal(target=finish.place))
+            return replace(batch, caught_up=False)
         # Another server has the transactions at other places, perhaps in another order.
         goal = Goal(target=finish.place, transactions=finish.gtids, first=begin.order)
         batch = reading.read(begin, self._writer(reading), goal)
         self.release()
-        return replace(batch, end=finish.order)
+        return replace(batch, end=finish.order, caught_up=False)
 
     def acknowledge(self, position: str) -> None:
         """Do nothing: the server waits for no reader."""

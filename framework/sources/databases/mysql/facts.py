@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.sources.databases.facts import DialectFacts, GapEnd, Remedy, SourceDiagnosis
+from framework.sources.databases.facts import DialectFacts, Remedy, SourceDiagnosis
 
 _LOST = "DATABASE_POSITION_LOST"
 
@@ -40,6 +40,5 @@ FACTS = DialectFacts(
         "CONNECTION_LOST": ("MYSQL_COMMITS_PENDING",),
         "ROW_NOT_USABLE": ("MYSQL_CHANGE_UNREADABLE",),
     },
-    gap_ends={f"{_LOST}.GTIDS_MISSING": GapEnd(is_lost=True)},
     retryable=frozenset({"MYSQL_COMMITS_PENDING"}),
 )
