@@ -19,12 +19,20 @@ from packaging.utils import canonicalize_name
 
 from tests.support.sources import ROOT
 
-EXTRAS = ("", "postgres", "keyring", "demo")
-DRIVERS = ("psycopg2", "adbc_driver_manager", "adbc_driver_postgresql")
-# Imports every module but those of the engine's own folder, and test suites.
+# Each extra, and the modules that come with it.
+EXTRAS = {
+    "": (),
+    "postgres": ("psycopg2", "adbc_driver_postgresql"),
+    "mysql": ("pymysql", "connectorx"),
+    "sqlserver": ("mssql_python",),
+    "keyring": ("keyring",),
+    "demo": ("psycopg2", "adbc_driver_postgresql"),
+}
+OF_EXTRAS = sorted({module for modules in EXTRAS.values() for module in modules})
+# Imports every module but those of the folders of engines, and test suites.
 IMPORT_ALL = """
 import importlib, pathlib, sys, framework
-own = "framework.sources.databases.postgres"
+own = tuple("framework.sources.databases." + engine for engine in ("mysql", "postgres", "sqlserver"))
 root = pathlib.Path(framework.__file__).parent
 parts_of_projects = {{"templates", "transformations"}}
 for file in sorted(root.rglob("*.py")):
@@ -33,7 +41,11 @@ for file in sorted(root.rglob("*.py")):
     module = ".".join(file.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
     if not module.startswith(own) and not module.endswith("__main__") and not parts_of_projects & {{*file.parts}}:
         importlib.import_module(module)
-print(root, *(name for name in {drivers!r} if name in sys.modules))
+print(root, *(name for name in {of_extras!r} if name in sys.modules))
+"""
+FIND_ALL = """
+import importlib.util
+print(*(name for name in {of_extras!r} if importlib.util.find_spec(name)))
 """
 SCRIPT = """
 from framework import Pipeline, pipelines as dp
@@ -163,12 +175,12 @@ def top_names(files: Iterable[object]) -> set[str]:
 def test_every_module_loads_and_loads_no_driver(wheel: Path, tmp_path: Path, short_folder: Path, extra: str) -> None:
     """No import outside of an engine's own folder needs an extra, or loads a driver that is installed."""
     installation = installed(wheel, extra, tmp_path, short_folder)
-    place, *drivers = installation.run(installation.python, "-c", IMPORT_ALL.format(drivers=DRIVERS)).split()
+    place, *loaded = installation.run(installation.python, "-c", IMPORT_ALL.format(of_extras=OF_EXTRAS)).split()
     assert Path(place).is_relative_to(installation.home)
-    assert drivers == []
-    found = installation.finished(installation.python, "-c", "import psycopg2, adbc_driver_postgresql")
-    assert (found.returncode == 0) is (extra in {"postgres", "demo"})
-    assert (installation.finished(installation.python, "-c", "import keyring").returncode == 0) is (extra == "keyring")
+    assert loaded == []
+    assert installation.run(installation.python, "-c", FIND_ALL.format(of_extras=OF_EXTRAS)).split() == [
+        name for name in OF_EXTRAS if name in EXTRAS[extra]
+    ]
 
 
 def test_a_wheel_without_extras_works(wheel: Path, tmp_path: Path, short_folder: Path) -> None:
@@ -192,10 +204,14 @@ def test_a_wheel_without_extras_works(wheel: Path, tmp_path: Path, short_folder:
         assert "COMPLETED" in shop.sluice("events", "--last", "5")
         shop.sluice("doctor", *spark)
         (shop.folder / "transformations" / "copy.py").write_text(COPY, "utf-8")
-        (shop.folder / "connections.yml").write_text("bank: postgresql://nobody@127.0.0.1:1/bank\n", "utf-8")
-        refused = shop.finished(str(home.home / "bin" / "sluice"), "validate", *spark)
+        refused = {}
+        for engine in ("postgresql", "mysql", "mariadb", "sqlserver"):
+            (shop.folder / "connections.yml").write_text(f"bank: {engine}://nobody@127.0.0.1:1/bank\n", "utf-8")
+            refused[engine] = shop.finished(str(home.home / "bin" / "sluice"), "validate", *spark)
     finally:
         shop.sluice("session", "stop")
-    assert refused.returncode == 2
-    assert "[DRIVER_NOT_INSTALLED]" in refused.stderr
-    assert "pip install 'sluice-spark[postgres]'" in refused.stderr
+    extras = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlserver": "sqlserver"}
+    for engine, extra in extras.items():
+        assert refused[engine].returncode == 2
+        assert "[DRIVER_NOT_INSTALLED]" in refused[engine].stderr
+        assert f"pip install 'sluice-spark[{extra}]'" in refused[engine].stderr

@@ -152,7 +152,7 @@ def test_a_read_by_path_reads_given_rows_in_the_format_of_the_read(spark: SparkS
 
 def test_a_csv_file_that_spark_writes_keeps_the_blanks_of_texts(spark: SparkSession, tmp_path: Path) -> None:
     """A text with a line break, which `multiLine` reads, is written by Spark's writer."""
-    schema = StructType().add("id", "int").add("text", "string")
+    schema = StructType().add("id", "integer").add("text", "string")
     rows = [(1, "two\nlines"), (2, " blanks, around\t"), (3, None)]
     options = {"multiline": "true"}
     form = FileFormat(name="csv", options=options, schema=schema)

@@ -155,7 +155,7 @@ def update(context):
     stopped = threading.Event()
 
     def work():
-        print("ready", file=sys.stderr, flush=True)
+        os.write(2, b"ready")  # at once: what follows would fail after the end of the terminal
         stopped.wait(30)
 
     run_stoppable(work, stopped.set, lambda text: click.echo(text, err=True))
