@@ -168,10 +168,10 @@ def test_the_conditions_of_chunks_are_searched_in_an_index() -> None:
     ("uri", "expected"),
     [
         ("sqlserver://joe:a%3Bb%7D@db.example.com:1433/shop",
-         {"Server": "db.example.com,1433", "Database": "shop", "APP": "sluice", "Encrypt": "yes", "UID": "joe",
+         {"Server": "db.example.com,1433", "Database": "shop", "Encrypt": "yes", "UID": "joe",
           "PWD": "a;b}"}),
         ("sqlserver://localhost/shop?changes=tracking&applicationIntent=ReadOnly",
-         {"Server": "localhost", "Database": "shop", "APP": "sluice", "Encrypt": "yes",
+         {"Server": "localhost", "Database": "shop", "Encrypt": "yes",
           "TrustServerCertificate": "yes", "ApplicationIntent": "ReadOnly"}),
     ],
 )  # fmt: skip

@@ -81,12 +81,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_LOGIN_REFUSED": Condition(
         "The database {address} refuses the login of {role}: {cause}.",
-        "Check user and password of the connection `{connection}`, and the server's rules for this machine "
-        "(PostgreSQL: pg_hba.conf).",
+        "Check user and password of the connection `{connection}`, and {login_rules}.",
     ),
     "DATABASE_TLS_FAILED": Condition(
         "A secure connection to {address} cannot be made: {cause}.",
-        "Check `sslmode` and `sslrootcert` in the connection `{connection}` against the server's certificate.",
+        "Check {tls_parameters} in the connection `{connection}` against the server's certificate.",
     ),
     "DATABASE_NOT_FOUND": Condition(
         "The server of {address} has no such database: {cause}.",

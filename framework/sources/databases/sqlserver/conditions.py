@@ -15,6 +15,10 @@ CONDITIONS: dict[str, Condition] = {
         "The parameter `{parameter}` of the connection `{connection}` can't be `{value}`.",
         "Correct the URL; known parameters: {known}.",
     ),
+    "SQLSERVER_DRIVER_NOT_LOADED": Condition(
+        "The driver of SQL Server can't be loaded: this machine lacks the system library {library}.",
+        "On Debian or Ubuntu run `{statement}`; elsewhere install the package that has it.",
+    ),
     "SQLSERVER_LSN_TOO_LARGE": Condition(
         "The log sequence number {lsn} is beyond the numbers that positions can have.",
         "Virtual log files may have at most 16 GB: shrink the log, and let it grow in steps of at most 64 GB.",

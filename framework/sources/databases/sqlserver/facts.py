@@ -10,6 +10,8 @@ FACTS = DialectFacts(
     connection_example="sqlserver://user:password@host:port/database",
     drivers=("mssql_python",),
     install="pip install 'sluice-spark[sqlserver]'",
+    tls_parameters="`encrypt`, `trustServerCertificate` and `hostNameInCertificate`",
+    login_rules="that the server accepts this kind of login (the parameter `authentication`; passwords need mixed mode)",
     diagnoses=(
         SourceDiagnosis(
             name="SQLSERVER_CAPTURE_LOST",
@@ -17,6 +19,12 @@ FACTS = DialectFacts(
             "disabled. Changes in between are in no log.",
             conditions=(f"{_LOST}.SQLSERVER_DISABLED",),
             remedies=(Remedy.NEW_POSITION, Remedy.FOLLOW),
+        ),
+        SourceDiagnosis(
+            name="SQLSERVER_DRIVER_INCOMPLETE",
+            meaning="The driver is installed, but this machine lacks a system library that it needs.",
+            conditions=("SQLSERVER_DRIVER_NOT_LOADED",),
+            remedies=(Remedy.FOLLOW, Remedy.RUN_AGAIN),
         ),
         SourceDiagnosis(
             name="SQLSERVER_OTHER_WAY",
