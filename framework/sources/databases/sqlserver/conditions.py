@@ -70,6 +70,16 @@ CONDITIONS: dict[str, Condition] = {
         "Changes of {table} after the position {position} are in no capture instance: {reason}.",
         READ_AGAIN,
     ),
+    "SQLSERVER_KEY_MOVED": Condition(
+        "A transaction moved rows of {table} to other keys, and a row was deleted whose key and values are those of a "
+        "row that it had moved there: the change tables do not show which of the two was deleted.",
+        READ_AGAIN + " A unique clustered index of the key keeps it from happening again.",
+    ),
+    "SQLSERVER_KEY_NOT_CLUSTERED": Condition(
+        "The key {columns} of {table} has no unique clustered index: if one transaction moves a row to a key and away "
+        "from it, the log may not show which row is left, and the table must be read again.",
+        "Give its key, or a part of it, a unique clustered index.",
+    ),
     "SQLSERVER_CAPTURE_REMOVED": Condition(
         "The clean-up job removed changes after the position {position} each time while they were read.",
         "Let the database keep its changes for longer, and run the update again.",

@@ -11,7 +11,7 @@ FACTS = DialectFacts(
     drivers=("mssql_python",),
     install="pip install 'sluice-spark[sqlserver]'",
     tls_parameters="`encrypt`, `trustServerCertificate` and `hostNameInCertificate`",
-    login_rules="that the server accepts this kind of login (the parameter `authentication`; passwords need mixed mode)",
+    login_rules="that the server accepts this kind of login (parameter `authentication`; passwords need mixed mode)",
     diagnoses=(
         SourceDiagnosis(
             name="SQLSERVER_CAPTURE_LOST",
@@ -39,12 +39,12 @@ FACTS = DialectFacts(
             "SQLSERVER_TRACKING_MISSING",
             "SQLSERVER_TRACKING_HISTORY",
         ),
-        "SOURCE_TABLE_REPLACED": ("SQLSERVER_CAPTURE_GAP",),
+        "SOURCE_TABLE_REPLACED": ("SQLSERVER_CAPTURE_GAP", "SQLSERVER_KEY_MOVED"),
         "PERMISSION_MISSING": ("SQLSERVER_CAPTURE_DISABLED", "SQLSERVER_TRACKING_DISABLED"),
         "RESOURCES_EXHAUSTED": ("SQLSERVER_LSN_TOO_LARGE",),
         "CONNECTION_LOST": ("SQLSERVER_CAPTURE_NOT_READY", "SQLSERVER_CAPTURE_EMPTY", "SQLSERVER_CAPTURE_REMOVED"),
     },
     gap_ends={f"{_LOST}.SQLSERVER_WAY": GapEnd()},
-    table_gaps=frozenset({"SQLSERVER_CAPTURE_GAP"}),
+    table_gaps=frozenset({"SQLSERVER_CAPTURE_GAP", "SQLSERVER_KEY_MOVED"}),
     retryable=frozenset({"SQLSERVER_CAPTURE_NOT_READY", "SQLSERVER_CAPTURE_EMPTY", "SQLSERVER_CAPTURE_REMOVED"}),
 )

@@ -23,7 +23,7 @@ from framework.sources.databases.sqlserver.statements import (
     enable_tracking,
     instance_name,
 )
-from framework.sources.databases.sqlserver.tables.catalog import read_tables
+from framework.sources.databases.sqlserver.tables.catalog import is_in_order, read_clustered, read_tables
 from framework.sources.databases.sqlserver.tables.instances import (
     CaptureInstance,
     is_capturing,
@@ -119,13 +119,14 @@ def _job(session: Session, *, has_agent: bool) -> Iterator[PreflightFinding]:
 def _captured(
     session: Session, names: Sequence[TableName], log: LogName, *, may_enable: bool
 ) -> Iterator[PreflightFinding]:
-    newest = newest_of(read_instances(session))
+    newest, clustered = newest_of(read_instances(session)), read_clustered(session)
     found = read_tables(session, names)
     for name in names:
         table = found[name]
         if not isinstance(table, SourceError):
             number = int(table.identity)
             yield from _instance(session, table, newest.get(number), log, may_enable=may_enable)
+            yield from _order(table, clustered.get(number))
         yield from _table(session, name, table)
 
 
@@ -156,6 +157,21 @@ def _instance(
             columns=", ".join(lacking),
             statement=second if instance.name == instance_name(log, int(table.identity)) else statement,
         )
+
+
+def _order(table: SourceTable, clustered: tuple[str, ...] | None) -> Iterator[PreflightFinding]:
+    """Yield the finding of a table whose rows are not stored in the order of its key."""
+    if not table.key or is_in_order(table.key, clustered or ()):
+        return
+    columns = ", ".join(bracket(name) for name in table.key)
+    statement = f"CREATE UNIQUE CLUSTERED INDEX [sluice_key] ON {quoted(table.name)} ({columns})"
+    yield PreflightFinding.of(
+        "SQLSERVER_KEY_NOT_CLUSTERED",
+        Severity.WARNING,
+        table=table.name,
+        columns=", ".join(table.key),
+        statement=statement if clustered is None else "",
+    )
 
 
 def _is_partitioned(session: Session, table: SourceTable) -> bool:
