@@ -95,6 +95,11 @@ CONDITIONS: dict[str, Condition] = {
         "The database {address} cannot run the query now: {cause} (SQLSTATE {state}).",
         "Try again; if it lasts, free connections, locks or space on the server.",
     ),
+    "DATABASE_LOG_SHORTER_THAN_SNAPSHOT": Condition(
+        "Reading all tables ({size}) takes about {estimate} at {rate} per second, but the database keeps its log for "
+        "{kept} ({setting}): a pause in between may lose changes.",
+        "Let the database keep its log for longer than that, or begin with fewer tables.",
+    ),
     "DATABASE_PERMISSION": Condition(
         "The role {role} of the connection `{connection}` may not read {table}: {cause}.",
         "Run as the owner or as a superuser: `{statement}`.",

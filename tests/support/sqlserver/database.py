@@ -44,6 +44,9 @@ CREATE TABLE IF NOT EXISTS sys.change_tracking_tables (object_id, begin_version,
 CREATE TABLE IF NOT EXISTS cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date,
   partition_switch);
 CREATE TABLE IF NOT EXISTS cdc.lsn_time_mapping (start_lsn PRIMARY KEY, tran_end_time);
+CREATE TABLE IF NOT EXISTS cdc.cdc_jobs (job_type, retention);
+CREATE TABLE IF NOT EXISTS sys.change_tracking_databases (database_id, retention_period, retention_period_units,
+  is_auto_cleanup_on);
 CREATE TABLE IF NOT EXISTS msdb.cdc_jobs (database_id, job_type, retention);
 CREATE TABLE IF NOT EXISTS dbo.transactions (number INTEGER PRIMARY KEY, ended);
 """
@@ -128,6 +131,7 @@ class Database:
             rows = [(place + 100, place + 100, name) for place, name in enumerate(_TYPES)]
             self.raw.executemany("INSERT INTO sys.types VALUES (?, ?, ?)", rows)
             self.raw.execute("INSERT INTO msdb.cdc_jobs VALUES (5, 'cleanup', 4320)")
+            self.raw.execute("INSERT INTO sys.change_tracking_databases VALUES (5, 2, 3, 1)")
             for name, value in {"objects": 1000, "transactions": 1, "captured": 1, "versions": 0, "minutes": 0}.items():
                 self.put(name, value)
 
