@@ -9,7 +9,6 @@ marks the end of a statement: deletion and insertion of one row have different c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
 from typing import Any
@@ -29,12 +28,14 @@ class Deletion(Enum):
     """Both are equal in all that the log has, apart from who was first."""
 
 
-@dataclass(slots=True)
 class _Rows:
     """The rows with a key that the transaction has moved to it, from the oldest to the newest."""
 
-    images: list[bytes] = field(default_factory=list)
-    is_earlier_gone: bool = False
+    __slots__ = ("images", "is_earlier_gone")
+
+    def __init__(self) -> None:
+        self.images: list[bytes] = []
+        self.is_earlier_gone = False
 
 
 class MovedKeys:
