@@ -236,6 +236,16 @@ def test_compressed_events_are_read(own_server: Callable[..., MysqlServer]) -> N
     world.reading.close()
 
 
+def test_texts_beside_a_vector_have_their_own_character_sets(mysql: MysqlServer) -> None:
+    """The log counts a vector among the columns with a character set."""
+    columns = "v vector(2), a varchar(9) character set latin1, b text character set utf8mb4"
+    mysql.query("CREATE DATABASE vectors")
+    world = World(mysql, "vectors", columns)
+    world.run("INSERT INTO t VALUES (1, TO_VECTOR('[1,2]'), 'é', 'é')")
+    assert world.changes() == [("INSERT", {"id": "1", "v": "AACAPwAAAEA=", "a": "é", "b": "é"})]
+    world.reading.close()
+
+
 def test_parts_of_json_values_are_unreadable(mysql: MysqlServer) -> None:
     """With binlog_row_value_options = PARTIAL_JSON, an update has what it changes in the document."""
     mysql.query("CREATE DATABASE partial")
