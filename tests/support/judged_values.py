@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import datetime as dt
 import ipaddress
 import json
@@ -19,6 +20,10 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _GREGORIAN = (dt.datetime(1582, 10, 15) - _EPOCH) // _MICROSECOND  # noqa: DTZ001
 _CODECS = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf32": "utf-32-be"}
 _CODECS |= {"greek": "iso8859_7", "sjis": "shift_jis", "euckr": "euc_kr"}
+# The code page of Windows; what that leaves free is a control character.
+_LATIN1 = "".join(
+    bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in range(256)
+)
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 _SPATIAL = ("geometry", "point")
 _OPAQUE = re.compile(r"(-?\d+:|\d{4}-\d\d-\d\d )[\d:]+\.\d{6}|base64:type\d+:.*")
@@ -92,8 +97,8 @@ def _bits(text: str) -> int:
 def _decoded(data: bytes, ddl: str) -> str:
     found = re.search(r"character set (\w+)", ddl)
     name = found[1] if found else "utf8mb4"
-    if name == "latin1":  # what Windows leaves free is a control character
-        return "".join(bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in data)
+    if name == "latin1":
+        return codecs.charmap_decode(data, "strict", _LATIN1)[0]
     return data.decode(_CODECS.get(name, name), "replace")
 
 
@@ -150,7 +155,9 @@ def _is_opaque(ours: object, theirs: object) -> bool:
 
 DIFFERENCES = (
     Difference(
-        ("json",), _is_opaque, "Times and bytes in a document: the library has a form of its own, and ours is the server's."
+        ("json",),
+        _is_opaque,
+        "Times and bytes in a document: the library has a form of its own, and ours is the server's.",
     ),
     Difference(("year",), lambda ours, theirs: (ours, theirs) == (0, 1900), "The year 0: the server shows 0000."),
     Difference(
@@ -169,7 +176,9 @@ DIFFERENCES = (
         "The wide backslash of Shift JIS, which the server shows as a plain one.",
     ),
     Difference(
-        ("date", "datetime"), _is_julian, "The library counts days before 1582 by the Julian calendar, the server does not."
+        ("date", "datetime"),
+        _is_julian,
+        "The library counts days before 1582 by the Julian calendar, the server does not.",
     ),
 )
 """All differences; `test_mysql_binlog_values` compares our values with what the server shows."""

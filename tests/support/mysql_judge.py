@@ -79,7 +79,9 @@ def running_judge(folder: Path) -> Iterator[Judge]:
     """Run a judge whose program is compiled into an empty folder; it ends with the block."""
     java = find_java()
     library = resolved_jars(LIBRARY, java, str(_SPARK), {}, excluded=())
-    compiler = [str(path) for name in ("janino", "commons-compiler") for path in (_SPARK / "jars").glob(f"{name}-*.jar")]
+    compiler = [
+        str(path) for name in ("janino", "commons-compiler") for path in (_SPARK / "jars").glob(f"{name}-*.jar")
+    ]
     command = [java.program, *_OPTIONS, "-cp"]
     compile_source = [":".join(compiler), _COMPILER, "-classpath", ":".join(library), "-d", str(folder), str(_SOURCE)]
     subprocess.run([*command, *compile_source], check=True, timeout=_SECONDS)

@@ -38,7 +38,9 @@ class _Load:
         del self._later[_LATER:]
         self._keys = count(1)
         # A column may get another name.
-        self.types = {prefix + name: column for prefix in ("", "r") for name, column in zip(names, columns, strict=True)}
+        self.types = {
+            prefix + name: column for prefix in ("", "r") for name, column in zip(names, columns, strict=True)
+        }
 
     def statements(self) -> Iterator[str]:
         """Yield the statements of the load."""
