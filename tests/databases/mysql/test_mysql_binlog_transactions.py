@@ -92,8 +92,16 @@ def test_a_truncate_is_an_operation(world: World) -> None:
         f"TRUNCATE /* it */ TABLE `{world.schema}` . `t`",
         "INSERT INTO t VALUES (2, 'b')",
     )
-    found = world.changes()
-    assert found == [("INSERT", {"id": "1", "v": "a"}), ("TRUNCATE", None), ("INSERT", {"id": "2", "v": "b"})]
+    found = world.reading.read()
+    assert [(change.operation, change.payload) for change in found] == [
+        ("INSERT", {"id": "1", "v": "a"}),
+        ("TRUNCATE", None),
+        ("INSERT", {"id": "2", "v": "b"}),
+    ]
+    # A reading that begins there has seen no description of the table, and has the same row.
+    tables = {TableName(schema=world.schema, table="t"): _KEYED}
+    with LogReading(world.server, tables, world.reading.commits[-2].begin) as reading:
+        assert reading.read() == found[1:]
 
 
 def test_dml_in_statement_format_is_unreadable(world: World) -> None:
@@ -225,6 +233,16 @@ def test_compressed_events_are_read(own_server: Callable[..., MysqlServer]) -> N
         ("UPDATE", {"id": "1", "v": "y"}),
         ("TRUNCATE", None),
     ]
+    world.reading.close()
+
+
+def test_texts_beside_a_vector_have_their_own_character_sets(mysql: MysqlServer) -> None:
+    """The log counts a vector among the columns with a character set."""
+    columns = "v vector(2), a varchar(9) character set latin1, b text character set utf8mb4"
+    mysql.query("CREATE DATABASE vectors")
+    world = World(mysql, "vectors", columns)
+    world.run("INSERT INTO t VALUES (1, TO_VECTOR('[1,2]'), 'é', 'é')")
+    assert world.changes() == [("INSERT", {"id": "1", "v": "AACAPwAAAEA=", "a": "é", "b": "é"})]
     world.reading.close()
 
 
