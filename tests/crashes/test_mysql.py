@@ -53,7 +53,7 @@ _FILL = (
     "CREATE TABLE e (id INT PRIMARY KEY, name VARCHAR(20))",
     "CREATE TABLE f LIKE e",
     "INSERT INTO a SELECT seq, 0, 'old' FROM ({numbers}) AS numbers",
-    "INSERT INTO b SELECT seq, 'x', 0, REPEAT('b', 3000) FROM ({numbers}) AS numbers",
+    "INSERT INTO b SELECT seq, 'x', 0, REPEAT('b', 500) FROM ({numbers}) AS numbers",
     "INSERT INTO c SELECT seq + 1000000, 0 FROM ({numbers}) AS numbers",
     "INSERT INTO e SELECT seq, 'e' FROM ({numbers}) AS numbers",
 )
@@ -143,11 +143,11 @@ def test_nothing_that_ends_at_any_moment_leaves_a_trace(spark: SparkSession, tmp
         copies, number, met = storm.copies, 0, set[str]()
         while storm.kills < _LEAST_KILLS or time.monotonic() < over:
             writers = [Workload(copies.server, SEED + 10 * number + n, pause=0.02) for n in range(4)]
-            altering = Alterations(copies.server, SEED + number, pause=6 if _IS_LONG else 3)
+            altering = Alterations(copies.server, SEED + number, pause=8)
             with loaded(*writers, altering):
                 for kill in range(_KILLS_OF_STORM if _IS_LONG else 1):
                     storm.kill_process(f"{WINDOWS[number % 2]}:{storm.chance.randrange(1, 4)}" if kill == 0 else "")
-                for _ in range(3):
+                for _ in range(4 if _IS_LONG else 2):
                     storm.strike()
             conditions = copies.settle()
             met |= conditions
