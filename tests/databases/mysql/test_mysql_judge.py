@@ -60,7 +60,8 @@ class _Load:
             yield self._insert(None)
         for _ in range(4):
             name = draw.choice([*self._present])
-            yield f"UPDATE {self.table} SET {name} = {self._present[name].value(draw)} WHERE id % 5 = {draw.randrange(5)}"
+            value = self._present[name].value(draw)
+            yield f"UPDATE {self.table} SET {name} = {value} WHERE id % 5 = {draw.randrange(5)}"
         yield f"UPDATE {self.table} SET id = id + 1000 WHERE id % 7 = {draw.randrange(7)} AND id < 1000"
         yield f"DELETE FROM {self.table} WHERE id % 9 = {draw.randrange(9)}"
         yield draw.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])

@@ -118,6 +118,9 @@ class WrittenRows:
                 self._of(table).refuse(problem)
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
+            elif kind == StatementKind.REWRITE and self._keeps_unreadable and position > self.tables[table].known_from:
+                problem = f"its columns were altered, and with them perhaps rows that are not in it: {statement.text}"
+                self._of(table).refuse(problem)
         for table in self._left(statement):
             if position > self.tables[table].known_from:
                 self._of(table).replace()
