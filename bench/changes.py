@@ -108,7 +108,7 @@ class _Changes:
         source = self._source
         pipeline = self._pipeline("staging", _STAGING)
         pipeline.run()  # creates publication and slot
-        source.begin_receiver("bench_ours")
+        source.begin_receiver()
         debezium = None
         if isinstance(source, MariadbSource) and Debezium.is_possible():
             debezium = Debezium(source, self._folder / "debezium")

@@ -1,7 +1,7 @@
 """(g) Rows that a snapshot reads again after kill -9 at random moments, counted by the server.
 
-`python -m bench kills [--rows N] [--pairs N]` on PostgreSQL, `mysql_kills` on MariaDB. A complete run counts first: what
-it reads beside the rows, such as the catalog, is no reading again.
+`python -m bench kills [--rows N] [--pairs N]` on PostgreSQL, `mysql_kills` on MariaDB. A complete run counts first:
+what it reads beside the rows, such as the catalog, is no reading again.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def _read_rows(source: Source, rows: int, kill: tuple[int, float] | None) -> tup
     """
     with scratch_folder() as folder:
         in_flight = _prepare(folder, source, rows)
-        before = source.rows_read("even")
+        before = source.rows_read()
         if kill is not None:
             _run_and_kill(folder, after_files=kill[0], pause=kill[1])
         _finish(folder)
-        return source.rows_read("even") - before, in_flight
+        return source.rows_read() - before, in_flight
 
 
 def _prepare(folder: Path, source: Source, rows: int) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -92,10 +93,11 @@ class MariadbSource:
         url = f"jdbc:mysql://127.0.0.1:{self.server.port}/bench?permitMysqlScheme"
         return {"url": url, "user": "root", "password": "", "driver": "org.mariadb.jdbc.Driver"}
 
-    def bare_reader(self, pool: ProcessPoolExecutor, rows: int) -> Callable[[Path], object]:
+    def bare_reader(self, pool: ProcessPoolExecutor) -> Callable[[Path], object]:
         """Two processes that read ranges of keys by connectorx, with exact decimals."""
+        rows = int(str(self._query("SELECT MAX(id) FROM even")[0][0]))
         ends = [number * rows // CHUNKS for number in range(CHUNKS + 1)]
-        ranges = list(zip(ends[:-1], ends[1:], strict=True))
+        ranges = list(pairwise(ends))
         return lambda folder: list(pool.map(_read_bare, [(str(folder), self.server.port, *each) for each in ranges]))
 
     def plan_seconds(self, name: str) -> float:
@@ -110,12 +112,12 @@ class MariadbSource:
         size = int(str(self._query(statement)[0][0])) // chunks
         return size, self._chunks(name, size)
 
-    def rows_read(self, name: str) -> int:
+    def rows_read(self) -> int:
         """The rows that the server has sent to all clients; of a walk, one for each bound."""
         time.sleep(2)  # a connection that was lost reports its counts when the server notices
         return int(str(self._query("SHOW GLOBAL STATUS LIKE 'Rows_sent'")[0][1]))
 
-    def begin_receiver(self, slot: str) -> None:
+    def begin_receiver(self) -> None:
         """Remember the end of the log."""
         self._received = self.end_of_log()
 

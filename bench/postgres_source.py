@@ -40,7 +40,6 @@ class PostgresSource:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._slot = ""
         self.uri = server.uri()
 
     @property
@@ -78,7 +77,7 @@ class PostgresSource:
         address = self.uri.partition("@")[2]
         return {"url": f"jdbc:postgresql://{address}", "user": "postgres", "driver": "org.postgresql.Driver"}
 
-    def bare_reader(self, pool: ProcessPoolExecutor, rows: int) -> Callable[[Path], object]:
+    def bare_reader(self, pool: ProcessPoolExecutor) -> Callable[[Path], object]:
         """Two processes that read chunks by ADBC."""
         _, tasks = plan_tasks(self.uri, "even")
         return lambda folder: list(pool.map(run_bare, place_chunks(tasks, folder)))
@@ -92,15 +91,14 @@ class PostgresSource:
         size = int(str(self._query(f"SELECT pg_table_size('{name}')")[0][0])) // chunks
         return size, len(plan_tasks(self.uri, name, size)[1])
 
-    def rows_read(self, name: str) -> int:
+    def rows_read(self) -> int:
         """The rows that the server has read by an index; each row of a chunk is one."""
         time.sleep(2)  # a connection that was lost reports its counts when the server notices
-        statement = f"SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = '{name}'"
+        statement = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = 'even'"
         return int(str(self._query(statement)[0][0]))
 
-    def begin_receiver(self, slot: str) -> None:
-        """Create a slot of its own."""
-        self._slot = slot
+    def begin_receiver(self) -> None:
+        """Create a slot of its own, for the publication of Sluice's."""
         self._query("SELECT pg_create_logical_replication_slot('bench_theirs', 'pgoutput')")
 
     def receive(self) -> None:
@@ -108,7 +106,7 @@ class PostgresSource:
         end = str(self._query("SELECT pg_current_wal_insert_lsn()::text")[0][0])
         arguments = [
             "--slot", "bench_theirs", "--start", "--endpos", end, "--no-loop", "-o", "proto_version=1", "-o",
-            f"publication_names={self._slot}", "-f", "/dev/null", "-d",
+            "publication_names=bench_ours", "-f", "/dev/null", "-d",
         ]  # fmt: skip
         with self._heartbeat():
             subprocess.run(

@@ -115,7 +115,7 @@ class _Sides:
     def run(self, pairs: int) -> None:
         """Run all sides so many times."""
         with reader_pool() as pool:
-            bare = self._source.bare_reader(pool, self._rows)
+            bare = self._source.bare_reader(pool)
             sides: dict[str, Callable[[], Cost]] = {
                 "staging": lambda: self._flow(_STAGING, "even", self._rows),
                 "bare": lambda: self._bare(bare),
@@ -179,7 +179,8 @@ class _Sides:
         ratios = [b.seconds / a.seconds for a, b in zip(mine, other, strict=True)]
         cpu = " / ".join(f"{median(cost.cpu for cost in side):.1f}" for side in (mine, other))
         return Measure(
-            benchmark=letter + self._source.letters, what=f"snapshot of {self._source.name} into {ours}, rows/s / {what}",
+            benchmark=letter + self._source.letters,
+            what=f"snapshot of {self._source.name} into {ours}, rows/s / {what}",
             unit="x", goal=goal, at_most=False, value=median(ratios),
             detail=f"{rates} rows/s, {len(mine)} pairs from {min(ratios):.2f} to {max(ratios):.2f}; {cpu} CPU s",
         )  # fmt: skip
@@ -221,7 +222,7 @@ class _Sides:
         return Cost.of(lambda: reader.load().write.format(target).save(str(place / "table")))
 
     def _dlt(self) -> Cost:
-        """dlt's load, with the time that its own script measures: without imports."""
+        """The load of dlt, with the time that its own script measures: without imports."""
         place = self._place("dlt")
         script = _DLT_SCRIPT
         command = [

@@ -53,8 +53,8 @@ class Source(Protocol):
         """The options of Spark's JDBC reader, but for the table and its partitions."""
         ...
 
-    def bare_reader(self, pool: ProcessPoolExecutor, rows: int) -> Callable[[Path], object]:
-        """The bare processes, which read `even` with so many rows by chunks into a folder."""
+    def bare_reader(self, pool: ProcessPoolExecutor) -> Callable[[Path], object]:
+        """The bare processes, which read the table `even` by chunks into a folder."""
         ...
 
     def plan_seconds(self, name: str) -> float:
@@ -65,12 +65,12 @@ class Source(Protocol):
         """The size of chunks with which a table has about so many, and how many it has."""
         ...
 
-    def rows_read(self, name: str) -> int:
-        """The rows of a table that the server has given to its clients so far, or to its executor."""
+    def rows_read(self) -> int:
+        """The rows of the table `even` that the server has given to its clients so far, or to its executor."""
         ...
 
-    def begin_receiver(self, slot: str) -> None:
-        """Let the log be kept for the receiver from here on; `slot` is the name of Sluice's reader."""
+    def begin_receiver(self) -> None:
+        """Let the receiver begin here."""
         ...
 
     def receive(self) -> None:
