@@ -17,7 +17,7 @@ from decimal import Decimal
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a date with a time has no zone
 _MICROSECOND = dt.timedelta(microseconds=1)
-_GREGORIAN = (dt.datetime(1582, 10, 15) - _EPOCH) // _MICROSECOND  # noqa: DTZ001
+_GREGORIAN = (dt.datetime(1582, 10, 15) - _EPOCH) // _MICROSECOND  # noqa: DTZ001 - likewise
 _CODECS = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf32": "utf-32-be"}
 _CODECS |= {"greek": "iso8859_7", "sjis": "shift_jis", "euckr": "euc_kr"}
 # The code page of Windows; what that leaves free is a control character.

@@ -97,9 +97,9 @@ class Copies:
         """Return the pipeline, with the tables that the source has now."""
         return pipeline_of(self.spark, self.folder, _MODULE.format(more=list(self.more), options=dict(self.options)))
 
-    def differing(self, *tables: str) -> dict[str, tuple[object, object]]:
+    def differing(self, *tables: str) -> dict[str, tuple[list[str], list[str]]]:
         """Return the rows that only the source has, and those that only the copy has, of the tables that differ."""
-        pipeline, found = self.pipeline(), {}
+        pipeline, found = self.pipeline(), dict[str, tuple[list[str], list[str]]]()
         for table in tables:
             source = sorted(map(_shown, self.rows(f"SELECT * FROM `{table}`")))
             copy = sorted(_shown(row.asDict()) for row in copy_rows(pipeline, table.lower()))
@@ -134,7 +134,7 @@ class Copies:
         Raises:
             AssertionError: an error says nothing that helps.
         """
-        met = set[str]()
+        met, failed = set[str](), dict[str, SluiceError]()
         for _ in range(_MOST_ATTEMPTS):
             failed = self.update()
             if not failed:
