@@ -114,7 +114,7 @@ def _round(server: MysqlServer, schema: str, judge: Judge, draw: random.Random, 
         for load in loads
     }
     start = end_of_log(server)
-    with LogReading(server, copied, start) as reading:
+    with LogReading(server, copied, start, keeps_unreadable=False) as reading:
         with server.connect(schema) as connection, connection.cursor() as cursor:
             cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
             for load in loads:

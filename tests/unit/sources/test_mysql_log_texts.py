@@ -25,6 +25,8 @@ _UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
         ("ALTER TABLE t RENAME INDEX a TO b, ALTER a SET DEFAULT 5, DROP KEY k, ENGINE=InnoDB", "alter", ["s.t"], []),
         ("ALTER TABLE t ADD c int DEFAULT NULL COMMENT 'NOT NULL', ADD UNIQUE KEY (c)", "alter", ["s.t"], []),
         ("ALTER TABLE t ADD (b int, c int NOT NULL)", "rewrite", ["s.t"], []),
+        ("ALTER TABLE t ADD c timestamp", "rewrite", ["s.t"], []),
+        ("ALTER TABLE t ADD c timestamp(6) NULL", "alter", ["s.t"], []),
         ("ALTER TABLE t ADD COLUMN IF NOT EXISTS c int DEFAULT 7", "rewrite", ["s.t"], []),
         ("ALTER TABLE t ADD i int, DROP `index`", "rewrite", ["s.t"], []),
         ("ALTER TABLE t MODIFY c varchar(3)", "rewrite", ["s.t"], []),

@@ -359,6 +359,8 @@ def _rewrites(part: Sequence[str]) -> bool:
     if verb == "ADD" and rest[:1] != [] and rest[0] not in _NO_COLUMNS:
         pairs = [*zip(rest, [*rest[1:], ""], strict=True)]
         is_filled = any(word == "DEFAULT" and after != "NULL" for word, after in pairs)
+        # Without `explicit_defaults_for_timestamp`, a TIMESTAMP that does not say NULL is filled with the time.
+        is_filled = is_filled or ("TIMESTAMP" in rest and "NULL" not in rest)
         return is_filled or ("NOT", "NULL") in pairs or not {"SERIAL", "AUTO_INCREMENT", "PRIMARY"}.isdisjoint(rest)
     return False
 
