@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.history import LogHistory, WatchedStream, open_stream, server_id_of
-from framework.sources.databases.mysql.log.binlog_connection import LogRefusedError, LogStart
+from framework.sources.databases.mysql.log.binlog_connection import LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
 from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.prepared_transactions import find_prepared
 from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
 from framework.sources.databases.mysql.position import read_identity, read_log_end, safe_position
@@ -259,6 +260,7 @@ class _Reading:
         is_mariadb: bool,
     ) -> None:
         self.stored = stored
+        self._begin = stored.place
         self.buffer = ChangeBuffer()
         self.is_broken = False
         self._request = request
@@ -269,7 +271,8 @@ class _Reading:
             copied,
             self.buffer,
             ServerTexts(self._query),
-            reopen=self._open,
+            reopen=self._open_beside,
+            find_prepared=self._find_prepared,
             keeps_unreadable=request.keeps_unreadable,
             prepared=stored.prepared,
         )
@@ -337,14 +340,19 @@ class _Reading:
         with Session(self._request.connection) as session:
             return session.rows(statement, values)
 
-    def _open(self, place: LogPlace) -> WatchedStream:
+    def _open(self, place: LogPlace, server_id: int = 0) -> WatchedStream:
         request = self._request
-        own = request.server_id if place == self.stored.place else server_id_of(request.server_id, "prepared")
-        start = LogStart(server_id=own, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
-        try:
-            return open_stream(request.connection, start)
-        except LogRefusedError as error:
-            raise SourceError("MYSQL_LOG_UNREADABLE", cause=error.cause) from None
+        start = LogStart(server_id=server_id or request.server_id, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
+        return open_stream(request.connection, start)
+
+    def _open_beside(self, place: LogPlace) -> WatchedStream:
+        """Open the log by another number, so that the server does not end the stream that is being read."""
+        return self._open(place, server_id_of(self._request.server_id, "prepared"))
+
+    def _find_prepared(self, xid: str) -> LogPlace | None:
+        """Find an XA transaction that was prepared before this reading, and that no stored position has."""
+        files = [str(row[0]) for row in self._query("SHOW BINARY LOGS", ())]
+        return find_prepared(xid, self._begin, files, self._open_beside)
 
 
 def _place_of(session: Session, order: int) -> LogPlace:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
-from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogRefusedError, LogStart
+from framework.sources.databases.mysql.log.binlog_connection import NOT_IN_LOG, EventStream, LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.events import Event, EventType, Gtid, read_gtid, read_maria_gtid
 from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
 from framework.sources.databases.mysql.log.places import FIRST_OFFSET, LogPlace
@@ -26,7 +26,6 @@ from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.source_session import Gap
 
 _BEFORE = "Previous_gtids"
-_NOT_IN_LOG = 1236
 _LOST = "DATABASE_POSITION_LOST"
 _MOST_SERVER_ID = (1 << 31) - 1
 _MOST_EPOCH = 63
@@ -138,7 +137,7 @@ class LogHistory:
                 return None
             found = self._first(LogStart(server_id=self._server_id(), place=last.place))
         except LogRefusedError as error:
-            if error.code != _NOT_IN_LOG:
+            if error.code != NOT_IN_LOG:
                 raise
             return self._gap("LOG_REPLACED", stored)
         is_same = found is not None and (found[0].text, found[0].commit_microseconds) == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -90,6 +91,8 @@ class Event:
         data: header and body, without the checksum.
         start: its offset in the file, that of its end if it is not in the file.
         end: the offset after it.
+        rest: the bytes of a long compressed transaction that follow `data`, read from the server once and at most up
+            to the next event; it raises at its end if the checksum is wrong.
     """
 
     kind: int
@@ -99,6 +102,7 @@ class Event:
     data: bytes
     start: int = 0
     end: int = 0
+    rest: Iterable[bytes] = ()
 
 
 @dataclass(frozen=True, slots=True)

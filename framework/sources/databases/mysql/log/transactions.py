@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from framework.sources.databases.mysql.log.binlog_connection import NOT_IN_LOG, LogRefusedError
 from framework.sources.databases.mysql.log.changes import CopiedTable
 from framework.sources.databases.mysql.log.compressed import maria_query, payload_events
 from framework.sources.databases.mysql.log.events import (
@@ -142,6 +143,7 @@ class TransactionReader:
             error, which ends the changes of all tables.
         prepared: the XA transactions that are prepared before the place, with the places where they begin.
         reopen: opens the log at the begin of a prepared transaction.
+        find_prepared: finds the begin of another one, by its name; None if the log does not have it.
     """
 
     def __init__(
@@ -152,11 +154,13 @@ class TransactionReader:
         texts: TextDecoder,
         *,
         reopen: Callable[[LogPlace], Events],
+        find_prepared: Callable[[str], LogPlace | None] = lambda _: None,
         keeps_unreadable: bool = False,
         prepared: Mapping[str, LogPlace] | None = None,
     ) -> None:
         self._events = events
         self._reopen = reopen
+        self._find_prepared = find_prepared
         self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable)
         self.kinds = self._rows.kinds
         self.prepared = dict(prepared or {})
@@ -273,7 +277,7 @@ class TransactionReader:
     def _payload(self, event: Event) -> Iterator[Step]:
         """Take the events in a compressed transaction."""
         try:
-            for data in payload_events(event.data):
+            for data in payload_events(event):
                 seconds, kind, server, _, _, flags = read_header(data, 0)
                 yield from self._take(Event(kind, seconds, server, flags, data, event.start, event.end))
         except ValueError as error:
@@ -291,19 +295,35 @@ class TransactionReader:
     def _commit_prepared(self, xid: str, event: Event) -> Iterator[Step]:
         """Read the rows of a prepared transaction again, as rows of the group that commits it."""
         place = self.prepared.pop(xid, None)
-        if place is None:
-            yield from self._refuse(f"the XA transaction {xid} was prepared before the log was read", event)
+        if not self._rows.tables:
             return
-        events = self._reopen(place)
+        place = place or self._find_prepared(xid)
+        events = None if place is None else self._opened_again(place)
+        if events is None:
+            yield from self._refuse(f"the XA transaction {xid} was prepared in a part of the log that is gone", event)
+            return
         try:
             yield from self._read_prepared(events, event)
         finally:
             events.close()
 
+    def _opened_again(self, place: LogPlace) -> Events | None:
+        """Return the events of a prepared transaction after its first one; None if the log does not have the place."""
+        events = self._reopen(place)
+        try:
+            while (event := events.read()) is not None:
+                if event.kind in _GTIDS:
+                    return events
+        except LogRefusedError as error:
+            if error.code != NOT_IN_LOG:
+                raise
+        events.close()
+        return None
+
     def _read_prepared(self, events: Events, event: Event) -> Iterator[Step]:
         while True:
             found = events.read()
-            if found is None or found.start < 0:
+            if found is None:
                 continue
             for inner in _unpacked(found):
                 if inner.kind == EventType.TABLE_MAP:
@@ -334,7 +354,7 @@ def _unpacked(event: Event) -> Iterator[Event]:
     if event.kind != EventType.TRANSACTION_PAYLOAD:
         yield event
         return
-    for data in payload_events(event.data):
+    for data in payload_events(event):
         seconds, kind, server, _, _, flags = read_header(data, 0)
         yield Event(kind, seconds, server, flags, data)
 
