@@ -21,6 +21,9 @@ _read_long = Struct("<Q").unpack_from
 _read_query = Struct("<IIBHH").unpack_from
 _read_gtid = Struct("<B16sQ").unpack_from
 _read_maria_gtid = Struct("<QIB").unpack_from
+_read_int = Struct("<I").unpack_from
+_read_listed, _LISTED_SIZE = Struct("<IIQ").unpack_from, Struct("<IIQ").size
+_MOST_GTIDS = (1 << 28) - 1
 _read_xid, _XID_SIZE = Struct("<iBB").unpack_from, Struct("<iBB").size
 _STANDALONE, _GROUPED, _PREPARED = 0x01, 0x02, 0x40
 _MICROS = 1_000_000
@@ -198,6 +201,13 @@ def read_maria_gtid(event: Event) -> Gtid:
         at += _XID_SIZE
         xid = f"X'{data[at : at + first].hex()}',X'{data[at + first : at + first + second].hex()}',{form}"
     return Gtid(text, event.seconds * _MICROS, is_transaction=not flags & _STANDALONE, xid=xid)
+
+
+def read_gtid_list(data: bytes) -> str:
+    """Return the last transaction of each domain and server before a file of MariaDB, from its GTID_LIST event."""
+    count = _read_int(data, HEADER_SIZE)[0] & _MOST_GTIDS
+    found = (_read_listed(data, HEADER_SIZE + 4 + _LISTED_SIZE * number) for number in range(count))
+    return ",".join(f"{domain}-{server}-{sequence}" for domain, server, sequence in found)
 
 
 def uuid_text(value: bytes) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
-from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.log.places import FIRST_OFFSET, LogPlace
-from framework.sources.databases.mysql.log.transactions import Commit, Events, Idle, TransactionReader
+from framework.sources.databases.mysql.log.transactions import Commit, Events, Idle, NoTexts, TransactionReader
 from framework.sources.databases.streams.change_rows import ChangeBuffer
 
 _EARLIER = LogPlace("", 0)
@@ -44,7 +42,7 @@ def _prepared_at(xid: str, begin: LogPlace, end: LogPlace, open_log: Callable[[L
     if not begin < end:
         return _EARLIER
     events = open_log(begin)
-    reader = TransactionReader(events, {}, ChangeBuffer(), _NoTexts(), reopen=open_log, prepared={xid: _EARLIER})
+    reader = TransactionReader(events, {}, ChangeBuffer(), NoTexts(), reopen=open_log, prepared={xid: _EARLIER})
     try:
         for step in reader.steps():
             if isinstance(step, Commit | Idle) and not step.place < end:
@@ -52,15 +50,3 @@ def _prepared_at(xid: str, begin: LogPlace, end: LogPlace, open_log: Callable[[L
     finally:
         events.close()
     return reader.prepared.get(xid)
-
-
-class _NoTexts:
-    """Texts of no table."""
-
-    def decoder(self, collation: int) -> NoReturn:
-        """Refuse it.
-
-        Raises:
-            SourceError: always.
-        """
-        raise SourceError("MYSQL_LOG_UNREADABLE", cause=f"the collation {collation} belongs to no copied table")
