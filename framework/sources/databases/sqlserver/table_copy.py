@@ -1,9 +1,8 @@
 """A table of SQL Server, read as a whole into a file, and the changes that the log has after the position of a copy.
 
-With change tracking, the table is read in one snapshot. With change data capture, it is read with locks, as chunks are: a
-commit before the read is seen, one during the read may be. The read has a position when the capture job has read the
-log up to a commit after its end. A difference is certain only if the table has no change between the position of the
-copy and this one.
+With change tracking, the table is read in one snapshot. With change data capture, it is read with locks, as chunks are:
+it has each commit before the read, and perhaps some that came meanwhile. So a difference is certain only if the log has
+no change of the table after the position of the copy, up to a commit after the read.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError
 from framework.sources.databases.dialect import SourceRead
 from framework.sources.databases.sqlserver.chunks.chunk_sql import chunk_select
-from framework.sources.databases.sqlserver.connecting import TRACKING, changes_way
+from framework.sources.databases.sqlserver.connecting import CAPTURE, TRACKING, changes_way
 from framework.sources.databases.sqlserver.log.changes_source import ChangesRequest
 from framework.sources.databases.sqlserver.log.stored_position import StoredPosition, position_at, read_end
 from framework.sources.databases.sqlserver.log.wanted_tables import WantedTables
-from framework.sources.databases.sqlserver.lsn import Lsn
 from framework.sources.databases.sqlserver.names import quoted
 from framework.sources.databases.sqlserver.tables.catalog import read_table
+from framework.sources.databases.sqlserver.tables.object_ids import find_object_ids
 from framework.sources.databases.sqlserver.values.types import column_types
 from framework.sources.databases.streams.change_log import ReadLimit
 from framework.sources.databases.streams.spool import Spool
@@ -43,6 +42,11 @@ if TYPE_CHECKING:
 _WAIT_SECONDS, _POLL_SECONDS = 15.0, 0.5
 _READER = "reconcile"
 _NOW = "SELECT CONVERT(varchar(23), SYSDATETIME(), 126)"
+_NOT_CAPTURED = (
+    "The capture job has read no commit after the time at which the table was read. Compare again when it has: an idle "
+    "database gets an entry every five minutes."
+)
+_NOT_BEGUN = "The copy has not begun to read the changes of this table. Compare again after the next update."
 _CAPTURED = "SELECT MAX(start_lsn) FROM cdc.lsn_time_mapping WHERE tran_end_time > CONVERT(datetime, ?, 126)"
 
 
@@ -94,11 +98,10 @@ class SourceTableCopy:
                     self._write(session, path, f"SELECT {self._columns} FROM {quoted(self.name)}")
                 finally:
                     session.end()
-                return SourceRead(path=path, position=position_at(way, end), shows_copy=True)
-            self._write(session, path, chunk_select(self.name, self._columns, "1 = 1"))
-            captured = self._captured_after(session, str(session.rows(_NOW)[0][0]))
-            end = read_end(session) if captured is None else str(captured)
-        return SourceRead(path=path, position=position_at(way, end), shows_copy=captured is not None)
+            else:
+                self._write(session, path, chunk_select(self.name, self._columns, "1 = 1"))
+                end = read_end(session)
+        return SourceRead(path=path, position=position_at(way, end), shows_copy=True)
 
     def rows(self, spark: SparkSession, read: SourceRead) -> DataFrame:
         """Return the rows of a read."""
@@ -112,13 +115,14 @@ class SourceTableCopy:
             read: the rows that were compared.
             stored: the position of the copy, read before the version of the copy that was compared.
         """
-        if not read.shows_copy:
-            return (
-                "The capture job has read no commit after the time at which the table was read. Compare again when it "
-                "runs; an idle database gets an entry every five minutes."
-            )
+        begin = StoredPosition.from_json(stored)
         try:
-            return self._unapplied(read, StoredPosition.from_json(stored))
+            with self.connect(self.connection) as session:
+                if find_object_ids(session, (self.name,)).get(self.name) not in begin.tables:
+                    return _NOT_BEGUN
+                if begin.way == CAPTURE and not self._is_captured(session):
+                    return _NOT_CAPTURED
+            return self._unapplied(read, begin)
         except SourceError as error:
             return f"The log could not be read after the position of the copy: {error.what}"
 
@@ -142,22 +146,22 @@ class SourceTableCopy:
             tempfile.TemporaryDirectory(prefix="sluice-reconcile-") as folder,
             closing(request.log(lambda: Spool(Path(folder)))) as log,
         ):
-            # Up to now, not to the read: change tracking lists a row under its last change, and later changes of a
-            # table in the change tables are no harm, because another comparison will do without them.
+            # Up to now, not to the read: change tracking lists a row under its last change alone.
             batch, _ = log.read_transactions(begin.to_json(), None)
         if not batch.rows:
             return None
         behind = f"The copy is behind: it has the changes up to {begin.position}, the source was read at"
         return f"{behind} {read.position}, and the log has {batch.rows:,} changes of the table after the first."
 
-    def _captured_after(self, session: Session, time: str) -> Lsn | None:
-        """Wait until the capture job has read a commit after a time of the server; None if it has not in time."""
+    def _is_captured(self, session: Session) -> bool:
+        """Wait until the capture job has read a commit after the present time; whether it has in time."""
+        now = session.rows(_NOW)[0][0]
         deadline = self.clock.monotonic() + _WAIT_SECONDS
-        while True:
-            end = session.rows(_CAPTURED, [time])[0][0]
-            if end is not None or self.clock.monotonic() > deadline:
-                return None if end is None else Lsn(bytes(end))
+        while session.rows(_CAPTURED, [now])[0][0] is None:
+            if self.clock.monotonic() > deadline:
+                return False
             self.clock.sleep(_POLL_SECONDS)
+        return True
 
     @property
     def _columns(self) -> str:
