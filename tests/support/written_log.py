@@ -136,6 +136,7 @@ class _Connection:
                 for at in range(0, len(packet) + 1, _MOST_PACKET):
                     part = packet[at : at + _MOST_PACKET]
                     self._far.sendall(len(part).to_bytes(3, "little") + b"\0" + part)
+            self._far.shutdown(socket.SHUT_WR)
 
     def _force_close(self) -> None:
         self._sock.close()
