@@ -22,6 +22,7 @@ from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.table_copy import SourceTableCopy
 from framework.sources.databases.mysql.tables.key_lookup import missing_keys
 from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
+from tests.support.mysql_changes import log_of
 from tests.support.mysql_servers import MysqlServer
 from tests.support.mysql_snapshots import SnapshotWorld
 from tests.support.seeds import fresh_seed
@@ -216,3 +217,32 @@ def test_a_whole_table_is_read_at_one_position(world: SnapshotWorld, tmp_path: P
     finally:
         stop.set()
         thread.join()
+
+
+def test_each_reason_for_doubt_about_a_difference_is_named(world: SnapshotWorld, tmp_path: Path) -> None:
+    """Changes in the log after the position of the copy, and tables that it does not follow; other changes are none."""
+    for table in ("items", "others"):
+        world.run(f"CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR(20))")
+    log = log_of(world.server, [f"{world.database}.items"], tmp_path / "spool")
+    stored = log.start()
+
+    def doubt(table: str = "items") -> str | None:
+        copy = SourceTableCopy.of(world.connection, SnapshotWorld(world.server, world.uri, table=table).name)
+        read = copy.fetch(tmp_path)
+        assert (
+            pq.read_table(read.path).num_rows
+            == world.server.query(f"SELECT count(*) FROM {world.database}.{table}")[0][0]
+        )
+        return copy.doubt(read, stored)
+
+    assert doubt() is None
+    world.run("INSERT INTO others VALUES (1, 'x')")
+    assert doubt() is None
+    assert doubt("others") == f"The flow of the copy does not read the changes of {world.database}.others."
+    world.run("INSERT INTO items VALUES (1, 'x'), (2, 'y')", "UPDATE items SET name = 'z' WHERE id = 1")
+    assert "the log has 3 changes of the table between them" in str(doubt())
+    _, stored = log.read_transactions(stored, None)
+    log.close()
+    assert doubt() is None
+    world.run("TRUNCATE items")
+    assert "the log has 1 changes of the table" in str(doubt())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,11 @@ class Bank:
     def __init__(self, server: MysqlServer, schema: str, folder: Path) -> None:
         self.server, self.schema, self.folder = server, schema, folder
         self.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
-        self.log = log_of(server, [f"{schema}.t"], folder, unreadableRows="keep")
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Read as a process that started now."""
+        self.log = log_of(self.server, [f"{self.schema}.t"], self.folder, unreadableRows="keep")
 
     def run(self, *statements: str) -> None:
         """Run statements on a connection of their own, which ends after them."""
@@ -48,7 +52,7 @@ class Bank:
 
 
 @pytest.fixture
-def bank(mysql_server: MysqlServer, database: str, tmp_path: Path) -> Any:
+def bank(mysql_server: MysqlServer, database: str, tmp_path: Path) -> Iterator[Bank]:
     """A bank on each server."""
     made = Bank(mysql_server, database.rpartition("/")[2], tmp_path)
     yield made
@@ -69,9 +73,9 @@ def test_a_transaction_that_is_prepared_while_the_log_begins_is_read_when_it_is_
     found, end = bank.read(start)
     assert found == [("INSERT", "5"), ("INSERT", "2"), ("UPDATE", "1"), ("INSERT", "6")]
     assert bank.read(end)[0] == []
-    again = log_of(bank.server, [f"{bank.schema}.t"], bank.folder, unreadableRows="keep")
-    assert again.read_range(start, end).rows == len(found)
-    again.close()
+    bank.log.close()
+    bank.reopen()
+    assert bank.log.read_range(start, end).rows == len(found)
 
 
 def test_a_transaction_that_is_prepared_where_a_reading_begins_is_read(bank: Bank) -> None:
@@ -115,13 +119,12 @@ def test_a_prepared_transaction_outlives_its_server(own_server: Start, tmp_path:
     server.restart()
     assert len(server.query("XA RECOVER")) == 3
     bank.run("XA COMMIT 'late'", "INSERT INTO t VALUES (4, 'x')", "XA COMMIT 'early'", "XA ROLLBACK 'undone'")
-    after = Bank.__new__(Bank)
-    after.log = log_of(server, ["d.t"], tmp_path, unreadableRows="keep")
-    found, stored = after.read(stored)
+    bank.reopen()
+    found, stored = bank.read(stored)
     assert found == [("INSERT", "2"), ("INSERT", "4"), ("INSERT", "1")]
     assert StoredPosition.from_json(stored).prepared == {}
     assert [1, 2, 4] == [id_ for (id_,) in server.query("SELECT id FROM d.t ORDER BY id")]
-    after.log.close()
+    bank.log.close()
 
 
 @pytest.mark.parametrize("name", [MARIADB, MYSQL])
