@@ -93,10 +93,9 @@ def test_a_prepared_transaction_without_changes_is_nothing(bank: Bank) -> None:
     """Its COMMIT does not make the tables unreadable, whether or not the server logs it."""
     name = bank.schema[-8:]
     start = bank.log.start()
-    bank.prepare(f"'{name}','r'", "SELECT * FROM t")
-    bank.run(f"XA COMMIT '{name}','r'")
-    bank.prepare(f"'{name}','s'", "SELECT * FROM t")
-    bank.run(f"XA ROLLBACK '{name}','s'", "INSERT INTO t VALUES (1, 'x')")
+    for xid, end in ((f"'{name}','r'", "COMMIT"), (f"'{name}','s'", "ROLLBACK")):
+        bank.run(f"XA START {xid}", "SELECT * FROM t", f"XA END {xid}", f"XA PREPARE {xid}", f"XA {end} {xid}")
+    bank.run("INSERT INTO t VALUES (1, 'x')")
     assert bank.read(start)[0] == [("INSERT", "1")]
 
 
