@@ -87,9 +87,9 @@ class ServerTexts:
         (row,) = self._query("SELECT " + ", ".join(_converted(name, f"{byte:02x}") for byte in range(256)), ())
         table = "".join(map(str, row))
         decode = codecs.charmap_decode
-        if any(len(str(each)) != 1 for each in row):
+        if len(table) != len(row):
             return self._asked(name)
-        return lambda data: data.decode() if data.isascii() else decode(data, "strict", table)[0]
+        return lambda data: decode(data, "strict", table)[0]
 
     def _agreed(self, name: str) -> Callable[[bytes], str]:
         """Return the decoder of a set with several bytes, by Python's codec, for characters that the server has alike.
