@@ -15,6 +15,7 @@ from framework.sources.databases.mysql.history import LogHistory
 from framework.sources.databases.mysql.log import changes, transactions
 from framework.sources.databases.mysql.log.binlog_connection import EventStream
 from framework.sources.databases.mysql.log.changes import RowImages, TableChanges
+from framework.sources.databases.mysql.log.compressed import payload_events
 from framework.sources.databases.mysql.log.events import Event
 from framework.sources.databases.mysql.log.row_decoder import RowDecoder
 from framework.sources.databases.mysql.log.transactions import Rows, Step, TransactionReader
@@ -76,7 +77,6 @@ def trust_the_offsets_of_headers(patch: pytest.MonkeyPatch) -> None:
 
 def count_before_the_checksum(patch: pytest.MonkeyPatch) -> None:
     """The commit in a compressed transaction counts at once."""
-    payload_events = transactions.payload_events
 
     def mutated(event: Event) -> Iterator[bytes]:
         *rest, last = payload_events(Event(event.kind, 0, 0, 0, event.data, rest=_without_fault(event)))
@@ -124,7 +124,6 @@ def take_partial_images(patch: pytest.MonkeyPatch) -> None:
 
 def pass_over_unknown_events(patch: pytest.MonkeyPatch) -> None:
     """The events of a compressed transaction are left out, except for its commit."""
-    payload_events = transactions.payload_events
 
     def mutated(event: Event) -> Iterator[bytes]:
         *_, last = payload_events(event)

@@ -23,7 +23,7 @@ from framework.sources.databases.mysql.table_copy import SourceTableCopy
 from framework.sources.databases.mysql.tables.key_lookup import missing_keys
 from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
 from tests.support.mysql_changes import log_of
-from tests.support.mysql_servers import MysqlServer
+from tests.support.mysql_servers import MysqlServer, new_database
 from tests.support.mysql_snapshots import SnapshotWorld
 from tests.support.seeds import fresh_seed
 
@@ -246,3 +246,16 @@ def test_each_reason_for_doubt_about_a_difference_is_named(world: SnapshotWorld,
     assert doubt() is None
     world.run("TRUNCATE items")
     assert "the log has 1 changes of the table" in str(doubt())
+
+
+@pytest.mark.parametrize("reader", ["fast", "slow"])
+def test_a_text_that_is_none_in_unicode_is_an_error_with_its_column(mariadb: MysqlServer, reader: str) -> None:
+    """MariaDB stores half of a surrogate pair; both readers name it, as the log does."""
+    with new_database(mariadb) as uri:
+        world = SnapshotWorld(mariadb, uri, table="halves")
+        world.run("CREATE TABLE halves (id INT PRIMARY KEY, a VARCHAR(9), u VARCHAR(9) CHARACTER SET ucs2)")
+        world.run("INSERT INTO halves VALUES (1, 'x', 'y'), (2, 'x', _ucs2 X'D800')")
+        with pytest.raises(SourceError) as caught:
+            world.snapshot(is_fast=reader == "fast")
+    assert caught.value.condition == "DATABASE_VALUE_NOT_REPRESENTABLE"
+    assert (caught.value.fields["column"], caught.value.fields["value"]) == ("u", r"\xed\xa0\x80")
