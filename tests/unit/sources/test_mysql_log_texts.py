@@ -106,3 +106,11 @@ def test_texts_of_several_bytes_are_those_of_the_server() -> None:
     assert [decode(text.encode("gbk")) for text in ("abc", "中国", "中国中")] == ["abc", "中国", "中国中"]
     assert len(asked) == 4
     assert (decode("中文".encode("gbk")), decode(b"\xd6\xff")) == ("中!", b"\xd6\xff".decode("gbk", "replace"))
+
+
+def test_a_text_for_which_the_server_has_none_is_invalid() -> None:
+    """Not the text `None`: MySQL keeps half of a surrogate pair in ucs2, and converts it to NULL."""
+    decode = ServerTexts(lambda query, _: [(35, "ucs2")] if "collations" in query else [(None,)]).decoder(35)
+    assert decode(b"\0a") == "a"
+    with pytest.raises(UnicodeDecodeError, match="the server has no text for it"):
+        decode(b"\xd8\0")

@@ -144,7 +144,13 @@ class ServerTexts:
         return text
 
     def _ask(self, name: str, data: bytes) -> str:
-        return str(self._query(f"SELECT {_converted(name, data.hex())}", ())[0][0]) if data else ""
+        if not data:
+            return ""
+        found = self._query(f"SELECT {_converted(name, data.hex())}", ())[0][0]
+        if found is None:
+            # MySQL has no Unicode text for half of a surrogate pair.
+            raise UnicodeDecodeError(name, data, 0, len(data), "the server has no text for it")
+        return str(found)
 
 
 def _converted(name: str, digits: str) -> str:
