@@ -37,11 +37,11 @@ def _fill(server: MysqlServer) -> None:
 
 
 def _transact(server: MysqlServer) -> None:
-    values = "n, n * 7, n / 3, '2024-01-31 10:00:00' + INTERVAL n SECOND, n / 7, MD5({id}), MD5(-{id}), MD5({id} * 3)"
+    texts = ", ".join(["HEX(RANDOM_BYTES(16))"] * 3)
+    values = f"n, n * 7, n / 3, '2024-01-31 10:00:00' + INTERVAL n SECOND, n / 7, {texts}"
     with server.connect("d", autocommit=False) as connection, connection.cursor() as cursor:
         for first in range(0, _ROWS, _AT_ONCE):
-            chosen = values.format(id=f"({first} + n)")
-            cursor.execute(f"INSERT INTO t SELECT {first} + n, {chosen} FROM numbers")
+            cursor.execute(f"INSERT INTO t SELECT {first} + n, {values} FROM numbers")
         connection.commit()
 
 
