@@ -52,6 +52,16 @@ def test_statements_are_recognized_by_their_first_words(
     assert expected == (str(found.kind), list(map(str, found.tables)), list(map(str, found.new_tables)))
 
 
+@pytest.mark.parametrize("comment", ["", "/* of the application */ ", "# one\n", "/*M! */ "])
+def test_a_table_that_is_created_in_place_of_another_one_replaces_it(comment: str) -> None:
+    """Also after a comment, which the log keeps; without OR REPLACE nothing is dropped."""
+    found = [
+        read_statement(f"{comment}{text}", "s")
+        for text in ("CREATE OR REPLACE TABLE t (a int)", "CREATE TABLE t (a int)")
+    ]
+    assert [(str(each.kind), each.is_replacing) for each in found] == [("create", True), ("create", False)]
+
+
 def test_sets_of_mysql_are_merged_and_contain_each_other() -> None:
     """With tags, in any order of the parts."""
     ours = MySqlGtids.parse(f"{_UUID}:5:1-3:tag:7,\n{_UUID}:4")

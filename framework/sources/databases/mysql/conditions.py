@@ -71,7 +71,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "MYSQL_LOG_UNREADABLE": Condition(
         "The server refuses to send its log: {cause}.",
-        "Grant the user REPLICATION SLAVE, and see the log of the server.",
+        "See the log of the server.",
     ),
     "DATABASE_POSITION_LOST.GTIDS_MISSING": Condition(
         "The server {now} has taken the place of {before}, but lacks transactions that were read ({reader}, up to "

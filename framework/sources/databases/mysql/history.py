@@ -13,7 +13,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import pymysql
+
+from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.faults import RIGHT_MISSING, named_error
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.events import Event, EventType, Gtid, read_gtid, read_maria_gtid
@@ -46,7 +50,12 @@ class WatchedStream(EventStream):
 
     def read(self) -> Event | None:
         """Return the next event."""
-        event = super().read()
+        try:
+            event = super().read()
+        except LogRefusedError as error:
+            if error.code == RIGHT_MISSING:
+                raise _denied(self._source, error) from None
+            raise
         if event is not None and event.kind == EventType.FORMAT_DESCRIPTION:
             self.begun = event.seconds
         return event
@@ -60,6 +69,12 @@ def server_id_of(*parts: object) -> int:
         True
     """
     return zlib.crc32("/".join(map(str, parts)).encode()) % _MOST_SERVER_ID | (1 << 31)
+
+
+def _denied(connection: Connection, error: LogRefusedError) -> SourceError:
+    with Session(connection) as session:
+        denied = pymysql.OperationalError(error.code, error.cause)
+        return named_error(denied, connection, account=session.account)
 
 
 def open_stream(connection: Connection, start: LogStart) -> WatchedStream:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import PreflightFinding, Severity
-from framework.sources.databases.mysql.faults import quoted, table_sql
+from framework.sources.databases.mysql.faults import account_sql, quoted, table_sql
 from framework.sources.databases.mysql.retention import RETENTION, retention_seconds
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -53,10 +53,9 @@ class _Facts:
 
     @classmethod
     def of(cls, session: Session) -> _Facts:
-        user = str(session.rows("SELECT CURRENT_USER()")[0][0])
-        name, _, host = user.rpartition("@")
+        user = account_sql(str(session.rows("SELECT CURRENT_USER()")[0][0]))
         grants = "\n".join(str(row[0]) for row in session.rows("SHOW GRANTS"))
-        return cls(session, session.variables(_VARIABLES), f"'{name}'@'{host}'", grants)
+        return cls(session, session.variables(_VARIABLES), user, grants)
 
 
 def check(session: Session, tables: Sequence[TableName]) -> tuple[PreflightFinding, ...]:

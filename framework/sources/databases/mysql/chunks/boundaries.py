@@ -126,7 +126,8 @@ class BoundaryWalker:
         except pymysql.Error as error:
             if number_of(error) in _FILTER_FAULTS:
                 raise filter_fault(self._table, self._row_filter, str(error.args[-1])) from error
-            raise named_error(error, self._session.connection, table=self._table) from error
+            account = self._session.account
+            raise named_error(error, self._session.connection, table=self._table, account=account) from error
 
     def _checked(self, offset: SnapshotOffset | None) -> CatalogTable:
         table = describe_table(self._session, self._table)

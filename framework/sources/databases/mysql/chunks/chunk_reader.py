@@ -104,7 +104,7 @@ class ChunkReader:
                 else:
                     yield from self._read_slowly(session, table, columns, chunk, limits)
             except (pymysql.Error, ReaderError) as error:
-                raise self._fault(chunk, error) from None
+                raise self._fault(session, chunk, error) from None
             # The reader may be slow, so that the first connection is closed by now.
             with Session(self._connection) as later:
                 self._refuse_changed(describe_table(later, self._table))
@@ -202,7 +202,7 @@ class ChunkReader:
             columns.append(column)
         return columns
 
-    def _fault(self, chunk: Chunk, error: Exception) -> SourceError:
+    def _fault(self, session: Session, chunk: Chunk, error: Exception) -> SourceError:
         if number_of(error) in _TIMED_OUT:
             return SourceError(
                 "SNAPSHOT_CHUNK_TIMEOUT",
@@ -211,4 +211,4 @@ class ChunkReader:
                 message=self._connection.hide(str(error.args[-1])),
                 seconds=_STATEMENT_SECONDS,
             )
-        return named_error(error, self._connection, table=self._table)
+        return named_error(error, self._connection, table=self._table, account=session.account)

@@ -132,15 +132,10 @@ class WrittenRows:
 
     def _left(self, statement: Statement) -> set[TableName]:
         """Return the copied tables that lose their names: another table may have them from now on."""
-        first, *words = statement.text.upper().split(maxsplit=3)[:3] or [""]
         if statement.kind == StatementKind.SCHEMA:
-            found = {table for table in self.tables if table.schema == statement.schema and first == "DROP"}
-        elif statement.kind in (StatementKind.DROP, StatementKind.RENAME):
-            found = {*statement.tables}
-        else:
-            is_replacing = statement.kind == StatementKind.CREATE and words[:2] == ["OR", "REPLACE"]
-            found = {*statement.tables} if is_replacing else set()
-        return found & {*self.tables}
+            return {table for table in self.tables if table.schema == statement.schema}
+        is_left = statement.is_replacing or statement.kind in (StatementKind.DROP, StatementKind.RENAME)
+        return {*statement.tables} & {*self.tables} if is_left else set()
 
     def _affected(self, statement: Statement) -> list[TableName]:
         """Return the copied tables that a statement may concern."""
