@@ -8,7 +8,7 @@ from framework.sources.databases.mysql.log.changes import CopiedTable, TableChan
 from framework.sources.databases.mysql.log.compressed import maria_rows
 from framework.sources.databases.mysql.log.events import HEADER_SIZE, EventType
 from framework.sources.databases.mysql.log.statements import Statement, StatementKind
-from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDecoder, read_table_map, table_name
+from framework.sources.databases.mysql.log.table_map import IF_SET, LoggedTable, TextDecoder, read_table_map, table_name
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import TableName
 
@@ -81,7 +81,7 @@ class WrittenRows:
             self.refuse_all("an event has rows of a table that is not described")
             return
         if kind == _UPDATES_PARTLY:
-            changes.refuse("an update has parts of JSON values: binlog_row_value_options was PARTIAL_JSON")
+            changes.refuse(f"an update has parts of JSON values: binlog_row_value_options was PARTIAL_JSON; {IF_SET}")
             return
         if kind in _PLAIN:
             kind = _PLAIN[kind]
@@ -114,7 +114,7 @@ class WrittenRows:
             if kind == StatementKind.TRUNCATE:
                 self._of(table).truncate()
             elif kind == StatementKind.DML:
-                problem = f"the log has a statement instead of its rows: {statement.text}"
+                problem = f"the log has a statement instead of its rows: {statement.text}; {IF_SET}"
                 self._of(table).refuse(problem)
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
