@@ -95,7 +95,8 @@ def open_postgres() -> Iterator[Server]:
                     cursor.execute(statement)
 
         yield Server(
-            letter="", schema="public", spoil="UPDATE table_0 SET day = 'infinity' WHERE id = 0", create=create, run=run,
+            letter="", schema="public", create=create, run=run,
+            spoil="UPDATE table_0 SET day = 'infinity' WHERE id = 0",
             fill=(
                 _TABLE,
                 f"{_INSERT} i, {_UNMOVED}, 'name ' || i, i * 1.5 FROM generate_series(0, {_COPIED - 1}) AS i",
