@@ -57,7 +57,7 @@ CONDITIONS: dict[str, Condition] = {
     "MYSQL_CASCADES": Condition(
         "{table} has foreign keys that change its rows with those of another table ({keys}); this server does not log "
         "such changes, and the copy would miss them.",
-        "Run as its owner, and let the application delete the rows: `{statement}`.",
+        f"Run as its owner, and let the application delete the rows: `{{statement}}`. {READ_AGAIN}",
     ),
     "MYSQL_NO_ORDER_OF_COMMITS": Condition(
         "The server has no GTIDs, and does not show which transactions are being committed, so that no position of its "

@@ -34,10 +34,10 @@ _RIGHTS = {
     "REPLICATION CLIENT": ("reading where the log ends", ("REPLICATION CLIENT", "BINLOG MONITOR")),
 }
 _CASCADES = """
-SELECT constraint_name, referenced_table_name FROM information_schema.referential_constraints
-WHERE constraint_schema = %s AND table_name = %s
+SELECT constraint_schema, table_name, constraint_name, referenced_table_name
+FROM information_schema.referential_constraints WHERE constraint_schema IN ({schemas})
   AND (delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT'))
-ORDER BY constraint_name
+ORDER BY constraint_schema, table_name, constraint_name
 """
 _TABLES = """
 SELECT table_schema, table_name, engine FROM information_schema.tables WHERE (table_schema, table_name) IN
@@ -185,7 +185,7 @@ def _right_findings(facts: _Facts) -> Iterator[PreflightFinding]:
 
 def _table_findings(facts: _Facts, names: Sequence[TableName]) -> Iterator[PreflightFinding]:
     found = read_tables(facts.session, names)
-    engines = _engines(facts.session, names)
+    engines, cascades = _engines(facts.session, names), read_cascades(facts.session, names)
     for name in names:
         table = found[name]
         if isinstance(table, SourceError):
@@ -203,7 +203,8 @@ def _table_findings(facts: _Facts, names: Sequence[TableName]) -> Iterator[Prefl
                 engine=engine,
                 statement=f"ALTER TABLE {table_sql(name)} ENGINE = InnoDB",
             )
-        yield from _cascade_findings(facts.session, name)
+        if name in cascades:
+            yield PreflightFinding.of("MYSQL_CASCADES", Severity.ERROR, table=name, **cascades[name])
 
 
 def _engines(session: Session, names: Sequence[TableName]) -> dict[TableName, str]:
@@ -225,17 +226,24 @@ def _key_findings(table: SourceTable) -> Iterator[PreflightFinding]:
     )
 
 
-def _cascade_findings(session: Session, name: TableName) -> Iterator[PreflightFinding]:
-    server = session.server
-    if not server.is_mariadb and server.version >= _LOGS_CASCADES:
-        return
-    keys = session.rows(_CASCADES, [name.schema, name.table], table=name)
-    if keys:
-        drops = ", ".join(f"DROP FOREIGN KEY {quoted(key)}" for key, _ in keys)
-        yield PreflightFinding.of(
-            "MYSQL_CASCADES",
-            Severity.ERROR,
-            table=name,
-            keys=", ".join(f"{key} of {parent}" for key, parent in keys),
-            statement=f"ALTER TABLE {table_sql(name)} {drops}",
-        )
+def read_cascades(session: Session, names: Sequence[TableName]) -> dict[TableName, dict[str, str]]:
+    """Return the fields of the error of each table whose rows foreign keys change without an entry in the log.
+
+    Raises:
+        SourceError: the database can't be read.
+    """
+    server, schemas = session.server, sorted({name.schema for name in names})
+    if not names or (not server.is_mariadb and server.version >= _LOGS_CASCADES):
+        return {}
+    found: dict[TableName, list[tuple[str, str]]] = {}
+    for schema, table, key, parent in session.rows(_CASCADES.format(schemas=", ".join(["%s"] * len(schemas))), schemas):
+        found.setdefault(TableName(schema=schema, table=table), []).append((key, parent))
+    return {
+        name: {
+            "keys": ", ".join(f"{key} of {parent}" for key, parent in keys),
+            "statement": f"ALTER TABLE {table_sql(name)} "
+            + ", ".join(f"DROP FOREIGN KEY {quoted(key)}" for key, _ in keys),
+        }
+        for name, keys in found.items()
+        if name in names
+    }

@@ -92,7 +92,7 @@ class MysqlSource:
     def logged_tables(self, log: LogName) -> MysqlTables:
         """Return the tables of the log: all of them."""
         del log
-        return MysqlTables()
+        return MysqlTables(session=self.session)
 
     def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
         """Return a safe position; nothing is made at the server."""

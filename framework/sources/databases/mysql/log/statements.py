@@ -351,8 +351,13 @@ def _parts(words: Sequence[str]) -> list[list[str]]:
 
 
 def _rewrites(part: Sequence[str]) -> bool:
-    """Whether a part of an ALTER TABLE may change values of rows, or which column has them."""
+    """Whether a part of an ALTER TABLE may change values of rows, or which column has them.
+
+    A foreign key may do so from then on: MariaDB does not log the rows that it changes with those of its parent.
+    """
     verb, *rest = part or [""]
+    if "REFERENCES" in rest and not {"CASCADE", "SET"}.isdisjoint(rest):
+        return True
     if verb in ("CHANGE", "MODIFY", "CONVERT"):
         return True
     if verb == "RENAME":

@@ -149,7 +149,7 @@ def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ..
     """Return the tables of schemas.
 
     Raises:
-        SourceError: DATABASE_SCHEMA_MISSING, DATABASE_PERMISSION, or the catalog can't be read.
+        SourceError: DATABASE_SCHEMA_MISSING, or the catalog can't be read.
     """
     if not schemas:
         return ()
@@ -157,8 +157,10 @@ def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ..
     for schema in schemas:
         if schema not in known:
             own = [each for each in known if each not in _OWN_SCHEMAS]
-            _refuse_hidden(session, f"SHOW TABLES FROM {quoted(schema)}")
-            raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=nearest_hint(schema, own))
+            hint, hidden = nearest_hint(schema, own), _hidden(session, f"SHOW TABLES FROM {quoted(schema)}")
+            if hidden is not None and not hint:
+                hint = f" Or its user may not see it: `{hidden.fields['statement']}`."
+            raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=hint)
     rows = session.rows(_LISTED.format(schemas=_places(schemas)), list(schemas))
     return tuple(sorted(TableName(schema=schema, table=table) for schema, table in rows if schema in schemas))
 
@@ -323,30 +325,24 @@ def _refresh_statistics(session: Session) -> None:
         session.execute("SET SESSION information_schema_stats_expiry = 0")
 
 
-def _refuse_hidden(session: Session, query: str, table: TableName | None = None) -> None:
-    """Raise that a right is missing, if it is: the catalog shows nothing that the user may not read.
-
-    Raises:
-        SourceError: DATABASE_PERMISSION, with the statement that grants it.
-    """
+def _hidden(session: Session, query: str, table: TableName | None = None) -> SourceError | None:
+    """Return that a right is missing, if it is: the catalog shows nothing that the user may not read."""
     try:
         session.rows(query, table=table)
     except SourceError as error:
-        if error.condition == "DATABASE_PERMISSION":
-            raise
+        return error if error.condition == "DATABASE_PERMISSION" else None
+    return None
 
 
 def _missing(session: Session, name: TableName) -> SourceError:
-    try:
-        _refuse_hidden(session, f"SELECT 1 FROM {table_sql(name)} LIMIT 0", name)
-    except SourceError as error:
-        return error
     known = [row[1] for row in session.rows(_LISTED.format(schemas="%s"), [name.schema]) if row[0] == name.schema]
-    return SourceError(
+    hint = nearest_hint(name.table, known)
+    hidden = None if hint else _hidden(session, f"SELECT 1 FROM {table_sql(name)} LIMIT 0", name)
+    return hidden or SourceError(
         "DATABASE_TABLE_MISSING",
         table=name,
         address=session.connection.address,
-        cause=f"there is no such table.{nearest_hint(name.table, known)}",
+        cause=f"there is no such table.{hint}",
     )
 
 
