@@ -5,6 +5,7 @@ The server keeps nothing for a reader: it removes its log by age. The offset has
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class ChangesRequest:
     advance_to: int
     keeps_unreadable: bool
     not_after: int
+    snapshots: tuple[StoredPosition, ...]
     keys: dict[TableName, tuple[str, ...]]
     reader: str
     server_id: int
@@ -79,6 +81,9 @@ class ChangesRequest:
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
             not_after=options.number("notAfter", 0, least=0),
+            snapshots=tuple(
+                StoredPosition.from_json(each) for each in json.loads(options.text("snapshots", "[]")) if each
+            ),
             keys=options.columns_of_tables("keys"),
             reader=reader,
             server_id=given or server_id_of(reader, name),
@@ -176,6 +181,8 @@ class MysqlLog:
             if not request.not_after:
                 found = safe_position(session)
                 return replace(found, begun=history.begun(found.place), tables=request.tables).to_json()
+            for each in request.snapshots:
+                history.require_log_of(each)
             place = _place_of(session, request.not_after)
             found = StoredPosition(place=place, source=read_identity(session), tables=request.tables)
             history.require(found)

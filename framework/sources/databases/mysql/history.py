@@ -118,6 +118,23 @@ class LogHistory:
             raise found.error()
         return found
 
+    def require_log_of(self, snapshot: StoredPosition) -> None:
+        """Refuse a log that is not the one of the position where a snapshot began.
+
+        Nothing was read from it yet that would recognize it. MySQL's says too little of what is before a position.
+
+        Raises:
+            SourceError: DATABASE_POSITION_LOST with its kind, or the server gives no answer.
+        """
+        identity, gap = read_identity(self.session), self._missing(snapshot)
+        if identity != snapshot.source:
+            gap = self._gap("SOURCE", snapshot, kind="the server", before=snapshot.source, now=identity)
+        elif gap is None and self.session.server.is_mariadb:
+            is_same = gtids_at(self.session, snapshot.place) == snapshot.gtids
+            gap = None if is_same else self._gap("LOG_REPLACED", snapshot)
+        if gap is not None:
+            raise gap.error()
+
     def continued(self, stored: StoredPosition) -> StoredPosition | Gap:
         """Return the position where the log goes on, or the gap.
 

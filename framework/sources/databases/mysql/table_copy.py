@@ -124,6 +124,7 @@ class SourceTableCopy:
             advance_to=0,
             keeps_unreadable=True,
             not_after=0,
+            snapshots=(),
             keys={},
             reader=_READER,
             # Another reader with the same number would be disconnected.
