@@ -13,6 +13,7 @@ import pytest
 
 from framework.foundation.failpoints import arm, disarm
 from framework.recovery.comparison import Comparison
+from tests.databases.mysql.test_mysql_dialect import Mysql
 from tests.support.copied_tables import copy_rows
 from tests.support.mysql_copies import SCHEMA, USER, Copies
 from tests.support.mysql_load import TABLES, Workload, loaded
@@ -39,6 +40,15 @@ _CREATE = (
     "INSERT INTO loaded SELECT seq, seq FROM seq_1_to_5",
     "CREATE TABLE tmp_history (id INT PRIMARY KEY, n INT)",
     "INSERT INTO tmp_history SELECT seq, seq FROM seq_1_to_30",
+)
+_TYPES = ", ".join(f"c{place} {each.type}" for place, each in enumerate(Mysql.types))
+_KINDS = (
+    f"CREATE TABLE kinds (id INT PRIMARY KEY, {_TYPES})",
+    *(
+        f"INSERT INTO kinds VALUES ({row}, {', '.join(each.literals[row % len(each.literals)] for each in Mysql.types)})"
+        for row in range(3)
+    ),
+    f"INSERT INTO kinds VALUES (3{', NULL' * len(Mysql.types)})",
 )
 _FOLLOWED = ("big", "parts", "loaded")
 _UNSEEN = "SET SESSION sql_log_bin = 0"
@@ -139,8 +149,9 @@ def test_a_snapshot_is_paused_skipped_cancelled_and_resumed(copies: Copies) -> N
 
 def test_tables_that_differ_are_found_and_read_again_while_changes_flow(copies: Copies) -> None:
     """`reconcile` names each key, and whether the difference may be on its way; `resync` mends what it is asked for."""
-    copies.run(*TABLES)
+    copies.run(*TABLES, *_KINDS)
     assert copies.update() == {}
+    assert _reconciled(copies, "kinds").is_equal
     equal = _reconciled(copies, "parts")
     assert (equal.is_equal, equal.keys, equal.first.rows, equal.second.rows) == (True, ("id", "name"), 300, 300)
     copies.run(
@@ -152,8 +163,10 @@ def test_tables_that_differ_are_found_and_read_again_while_changes_flow(copies: 
         "DELETE FROM tmp_history WHERE id = 3",
         "UPDATE tmp_history SET n = 0 WHERE id = 4",
     )
-    copies.run("UPDATE parts SET n = 0 WHERE id = 50")
+    copies.run("UPDATE parts SET n = 0 WHERE id = 50", "UPDATE kinds SET id = -id WHERE id > 0")
     assert copies.update() == {}
+    kinds = _reconciled(copies, "kinds")
+    assert (kinds.is_equal, kinds.first.rows, len(kinds.columns)) == (True, 4, len(Mysql.types))
     certain = _reconciled(copies, "parts")
     stale = [(220, "n220", "ONLY_FIRST"), (221, "n221", "DIFFERENT", "n")]
     assert _differences(certain) == [
