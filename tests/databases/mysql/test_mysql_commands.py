@@ -42,12 +42,10 @@ _CREATE = (
     "INSERT INTO tmp_history SELECT seq, seq FROM seq_1_to_30",
 )
 _TYPES = ", ".join(f"c{place} {each.type}" for place, each in enumerate(Mysql.types))
+_VALUES = [", ".join(each.literals[row % len(each.literals)] for each in Mysql.types) for row in range(3)]
 _KINDS = (
     f"CREATE TABLE kinds (id INT PRIMARY KEY, {_TYPES})",
-    *(
-        f"INSERT INTO kinds VALUES ({row}, {', '.join(each.literals[row % len(each.literals)] for each in Mysql.types)})"
-        for row in range(3)
-    ),
+    *(f"INSERT INTO kinds VALUES ({row}, {values})" for row, values in enumerate(_VALUES)),
     f"INSERT INTO kinds VALUES (3{', NULL' * len(Mysql.types)})",
 )
 _FOLLOWED = ("big", "parts", "loaded")

@@ -82,7 +82,10 @@ def _mend(copies: Copies, condition: str) -> None:
 def test_a_successor_goes_on_and_one_that_lacks_transactions_is_named(
     own_server: Start, interpreting: SparkSession, tmp_path: Path
 ) -> None:
-    """With the same GTIDs no row is read twice, in the log or from a table; a server that was left behind is a gap."""
+    """With the same GTIDs no row is read twice, in the log or from a table; a server that was left behind is a gap.
+
+    What is read again on the successor, or from a new begin of its log, is newer than all that was read before.
+    """
     primary, replica = own_server(MARIADB, _SETTINGS), own_server(MARIADB, _SETTINGS, server_id=2)
     replica.replicate_from(primary)
     copies = _copies(primary, interpreting, tmp_path)
@@ -100,6 +103,13 @@ def test_a_successor_goes_on_and_one_that_lacks_transactions_is_named(
     assert copies.differing(*_TABLES) == {}
     assert (_inserted(copies), _generations(copies)) == ([101, 102, 103], before)
 
+    # A snapshot on the new server is after all that was read on the old one: it replaces this change.
+    copies.run("ALTER TABLE a DROP COLUMN n, ADD COLUMN n INT")
+    assert copies.settle() == {"INGESTION_CHANGE_UNREADABLE"}
+    assert copies.followed == ["sluice ingest resync d.a"]
+    assert copies.differing(*_TABLES) == {}
+    before = _generations(copies)
+
     primary.start()
     copies.connect(primary)
     _assert_named(copies, f"{_LOST}.GTIDS_MISSING")
@@ -108,6 +118,12 @@ def test_a_successor_goes_on_and_one_that_lacks_transactions_is_named(
     assert copies.update() == {}
     assert copies.differing(*_TABLES) == {}
     assert (_inserted(copies), _generations(copies)) == ([101, 102, 103, 104], before)
+
+    # Changes that are read from a new begin are after that snapshot, too.
+    copies.pipeline().run(full_refresh_all=True)
+    _change(copies, 105)
+    assert copies.update() == {}
+    assert copies.differing(*_TABLES) == {}
 
 
 def test_each_gap_of_the_log_ends_as_it_is_printed(

@@ -244,3 +244,20 @@ def test_a_log_begins_where_a_snapshot_began_or_not_at_all(own_server: Start, tm
     _insert(server, *range(10, 40))
     with pytest.raises(SourceError, match=f"{_LOST}.LOG_REPLACED"):
         start(server)
+
+
+def test_a_stream_that_begins_again_is_after_all_earlier_positions(own_server: Start, tmp_path: Path) -> None:
+    """As after a full refresh of the changes: the numbers of a log that was reset are lower than before."""
+    server = _server(own_server, MARIADB)
+    _fill(server)
+    server.query("FLUSH BINARY LOGS")
+    log = log_of(server, ["d.t"], tmp_path)
+    before = position_of(log.start()).order
+    log.close()
+    server.query("RESET MASTER")
+    again = log_of(server, ["d.t"], tmp_path, advanceTo=str(before))
+    start = again.start()
+    _insert(server, 1)
+    assert _read(again, start)[0] == [1]
+    again.close()
+    assert position_of(start).order > before

@@ -15,7 +15,7 @@ from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.history import LogHistory, WatchedStream, open_stream, server_id_of
 from framework.sources.databases.mysql.log.binlog_connection import LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
-from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.places import LogPlace, epoch_of
 from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
 from framework.sources.databases.mysql.position import read_identity, read_log_end, safe_position
@@ -180,7 +180,8 @@ class MysqlLog:
             history = LogHistory(session, request.name)
             if not request.not_after:
                 found = safe_position(session)
-                return replace(found, begun=history.begun(found.place), tables=request.tables).to_json()
+                place = found.place.after(request.advance_to)
+                return replace(found, place=place, begun=history.begun(place), tables=request.tables).to_json()
             for each in request.snapshots:
                 history.require_log_of(each)
             place = _place_of(session, request.not_after)
@@ -203,7 +204,7 @@ class MysqlLog:
         begin, finish = (StoredPosition.from_json(each) for each in (start, end))
         self.release()
         reading = self._at(begin)
-        if reading.place.epoch == finish.place.epoch:
+        if (reading.place.epoch, reading.stored.source) == (finish.place.epoch, finish.source):
             batch = reading.read(begin, self._writer(reading), Goal(target=finish.place))
             if batch.end != finish.order:
                 # Its rows would come twice, or not at all.
@@ -363,4 +364,4 @@ def _place_of(session: Session, order: int) -> LogPlace:
     end = read_log_end(session)
     base, _, digits = end.file.rpartition(".")
     file = order >> _NUMBER_BITS & (1 << 21) - 1
-    return LogPlace(f"{base}.{file:0{len(digits)}d}", order & (1 << _NUMBER_BITS) - 1, order >> 57)
+    return LogPlace(f"{base}.{file:0{len(digits)}d}", order & (1 << _NUMBER_BITS) - 1, epoch_of(order))
