@@ -190,7 +190,10 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         name = source_name(table)
         size = answer.sizes.get(name)
         progress = snapshot_progress(table, storage, size[0] if size else None)
-        error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
+        # A snapshot that was cancelled or skipped is not tried again.
+        is_ended = asked.mode in (Mode.CANCELLED, Mode.SKIPPED)
+        known = {flow: found for flow, found in failures.items() if not is_ended or flow != str(table.snapshot_flow)}
+        error = _error_of(each, answer, known, is_read=staged is not None or progress.chunks > 0)
         found = _state_of(each, asked, progress, is_paused=is_paused, gap=gap, error=error)
         is_gap = found is IngestedState.GAP
         tables.append(
