@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import PreflightFinding, Severity
-from framework.sources.databases.mysql.faults import account_sql, quoted, table_sql
+from framework.sources.databases.mysql.faults import account_sql, table_sql
 from framework.sources.databases.mysql.retention import RETENTION, retention_seconds
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -33,12 +33,13 @@ _RIGHTS = {
     "REPLICATION SLAVE": ("reading the log", ("REPLICATION SLAVE",)),
     "REPLICATION CLIENT": ("reading where the log ends", ("REPLICATION CLIENT", "BINLOG MONITOR")),
 }
-_CASCADES = """
-SELECT constraint_schema, table_name, constraint_name, referenced_table_name
-FROM information_schema.referential_constraints WHERE constraint_schema IN ({schemas})
-  AND (delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT'))
-ORDER BY constraint_schema, table_name, constraint_name
-"""
+# The catalog shows foreign keys only to users who may change the table.
+_FOREIGN_KEY = re.compile(
+    r"^ *CONSTRAINT `(?P<key>(?:[^`]|``)+)` FOREIGN KEY \(.*\) REFERENCES (?P<parent>.+?) \(.*\).*"
+    r" ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)",
+    re.MULTILINE,
+)
+_UNSEEN = ("DATABASE_TABLE_MISSING", "DATABASE_PERMISSION")
 _TABLES = """
 SELECT table_schema, table_name, engine FROM information_schema.tables WHERE (table_schema, table_name) IN
 """
@@ -232,18 +233,25 @@ def read_cascades(session: Session, names: Sequence[TableName]) -> dict[TableNam
     Raises:
         SourceError: the database can't be read.
     """
-    server, schemas = session.server, sorted({name.schema for name in names})
-    if not names or (not server.is_mariadb and server.version >= _LOGS_CASCADES):
+    server = session.server
+    if not server.is_mariadb and server.version >= _LOGS_CASCADES:
         return {}
-    found: dict[TableName, list[tuple[str, str]]] = {}
-    for schema, table, key, parent in session.rows(_CASCADES.format(schemas=", ".join(["%s"] * len(schemas))), schemas):
-        found.setdefault(TableName(schema=schema, table=table), []).append((key, parent))
-    return {
-        name: {
-            "keys": ", ".join(f"{key} of {parent}" for key, parent in keys),
-            "statement": f"ALTER TABLE {table_sql(name)} "
-            + ", ".join(f"DROP FOREIGN KEY {quoted(key)}" for key, _ in keys),
-        }
-        for name, keys in found.items()
-        if name in names
-    }
+    found = {}
+    for name in names:
+        keys = _cascading_keys(session, name)
+        if keys:
+            drops = ", ".join(f"DROP FOREIGN KEY `{key}`" for key, _ in keys)
+            statement = f"ALTER TABLE {table_sql(name)} {drops}"
+            found[name] = {"keys": ", ".join(f"{key} of {parent}" for key, parent in keys), "statement": statement}
+    return found
+
+
+def _cascading_keys(session: Session, name: TableName) -> list[tuple[str, str]]:
+    """Return the foreign keys of a table that change its rows, with the tables that they refer to."""
+    try:
+        definition = str(session.rows(f"SHOW CREATE TABLE {table_sql(name)}", table=name)[0][1])
+    except SourceError as error:
+        if error.condition not in _UNSEEN:
+            raise
+        return []
+    return [(each["key"], each["parent"].replace("`", "")) for each in _FOREIGN_KEY.finditer(definition)]

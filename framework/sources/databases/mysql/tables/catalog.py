@@ -16,7 +16,7 @@ from zlib import crc32
 
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
-from framework.sources.databases.mysql.faults import quoted, table_sql
+from framework.sources.databases.mysql.faults import table_sql
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.values.type_names import is_enumeration, labels_of, log_type, normal_type
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
@@ -157,10 +157,7 @@ def list_tables(session: Session, schemas: Sequence[str]) -> tuple[TableName, ..
     for schema in schemas:
         if schema not in known:
             own = [each for each in known if each not in _OWN_SCHEMAS]
-            hint, hidden = nearest_hint(schema, own), _hidden(session, f"SHOW TABLES FROM {quoted(schema)}")
-            if hidden is not None and not hint:
-                hint = f" Or its user may not see it: `{hidden.fields['statement']}`."
-            raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=hint)
+            raise SourceError("DATABASE_SCHEMA_MISSING", schema=schema, hint=nearest_hint(schema, own))
     rows = session.rows(_LISTED.format(schemas=_places(schemas)), list(schemas))
     return tuple(sorted(TableName(schema=schema, table=table) for schema, table in rows if schema in schemas))
 
