@@ -1,0 +1,1 @@
+"""The server: the page and the API for everything that Sluice knows."""
