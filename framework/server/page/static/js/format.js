@@ -48,6 +48,9 @@ export function day(value) {
 
 export const dayAndTime = (value) => (Number.isNaN(millis(value)) ? '?' : `${day(value)} ${clock(value)}`);
 
+// The time of a coming run, to the minute.
+export const minute = (value, now = Date.now()) => when(value, now).replace(/^(\d\d:\d\d):\d\d$/, '$1');
+
 // The time without the day if it is today, and without the seconds if it is another day.
 export function when(value, now = Date.now()) {
   if (Number.isNaN(millis(value))) return '?';

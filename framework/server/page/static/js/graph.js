@@ -84,7 +84,9 @@ function build(layout, edgeLag) {
   const scene = svg('g', { class: 'scene' });
   const lines = svg('g', { class: 'edges' });
   const nodes = svg('g', { class: 'nodes' });
+  const pills = svg('g');
   const elements = new Map();
+  const places = new Map(layout.nodes.map((node) => [node.id, node]));
   const parts = { scene, elements, edges: [] };
   for (const edge of layout.edges) {
     const path = svg('path', { class: `edge ${edge.kind}`, d: edge.path });
@@ -92,18 +94,18 @@ function build(layout, edgeLag) {
     parts.edges.push({ edge, path });
     const text = edgeLag(edge);
     if (!text) continue;
-    const end = /([-\d.]+)[ ,]([-\d.]+)\s*$/.exec(edge.path);
-    if (!end) continue;
+    const target = places.get(edge.to);
+    if (!target) continue;
     const width = text.length * 5.9 + 12;
     path.classList.add('unread');
-    lines.append(svg('g', { class: 'pill', transform: `translate(${+end[1] - width - 8} ${+end[2] - 9})` }, svg('rect', { width, height: 18, rx: 9 }), svg('text', { x: width / 2, y: 13, 'text-anchor': 'middle' }, text)));
+    pills.append(svg('g', { class: 'pill', transform: `translate(${target.x + 10} ${target.y + target.h - 8})` }, svg('rect', { width, height: 18, rx: 9 }), svg('text', { x: width / 2, y: 13, 'text-anchor': 'middle' }, text)));
   }
   for (const node of layout.nodes) {
     const element = nodeElement(node);
     elements.set(node.id, element);
     nodes.append(element);
   }
-  scene.append(lines, nodes);
+  scene.append(lines, nodes, pills);
   return parts;
 }
 

@@ -1,6 +1,6 @@
 // Home: what runs, how it last ended, how far it is behind, and what needs a person.
 import { Command, Empty, Loaded, Mark, Time, cls, html, useNow, useParam } from './ui.js';
-import { bytes, counted, duration, number, stopwatch, when } from './format.js';
+import { bytes, counted, duration, minute, number, stopwatch } from './format.js';
 import { pathOf } from './router.js';
 import { isBad, isOpen, mark } from './states.js';
 import { useData } from './store.js';
@@ -49,7 +49,7 @@ function Row({ row }) {
     : html`<${Mark} state="never" />`}</span>
     <${Bars} recent=${row.recent ?? []} to=${`${path}/updates`} />
     <span class="lag"><span class="quiet">lag</span><${LagText} lag=${row.lag} /></span>
-    <span class="next">${row.next_run ? html`<span class="quiet">next</span>${when(row.next_run)}` : html`<span class="quiet">${row.continuous ? 'continuous' : row.parked ? 'on data' : 'by hand'}</span>`}</span>
+    <span class="next">${row.next_run ? html`<span class="quiet">next</span>${minute(row.next_run)}` : html`<span class="quiet">${row.continuous ? 'continuous' : row.parked ? 'on data' : 'by hand'}</span>`}</span>
     <span class="row-end">${row.quarantine_rows > 0 && html`<a class="chip warn" href=${`${path}/quarantine`}>${counted(row.quarantine_rows, 'row')} in quarantine</a>`}
       ${needs(row) && !row.fault && html`<a class="chip bad" href=${`${path}/doctor`}>Doctor</a>`}</span>
     ${worst && html`<p class="why"><span aria-hidden="true">└</span> ${worst.condition && html`<b>${worst.condition}</b>`} ${worst.what}${attempts > 1 ? html`<span class="quiet"> (${attempts} attempts of 1 request)</span>` : null}
@@ -71,7 +71,7 @@ function Machine({ pipelines }) {
 function Upcoming({ pipelines }) {
   const soon = pipelines.filter((row) => row.next_run).sort((one, other) => (one.next_run < other.next_run ? -1 : 1)).slice(0, 6);
   if (!soon.length) return null;
-  return html`<section><h2>Next runs</h2><ul class="upcoming">${soon.map((row) => html`<li key=${row.pipeline_id}><b>${when(row.next_run)}</b> <a href=${pathOf('p', row.name)}>${row.name}</a> <span class="quiet"><${Time} at=${row.next_run} relative /></span></li>`)}</ul></section>`;
+  return html`<section><h2>Next runs</h2><ul class="upcoming">${soon.map((row) => html`<li key=${row.pipeline_id}><b>${minute(row.next_run)}</b> <a href=${pathOf('p', row.name)}>${row.name}</a> <span class="quiet"><${Time} at=${row.next_run} relative /></span></li>`)}</ul></section>`;
 }
 
 export function Home() {

@@ -2,7 +2,7 @@
 import { Choice, Command, Empty, FaultBox, Loaded, Mark, Table, Time, cls, html, useEffect, useMemo, useParam, useState } from './ui.js';
 import { post } from './api.js';
 import { Careful } from './careful.js';
-import { bytes, counted, duration, number, short, shortNames, when } from './format.js';
+import { bytes, counted, duration, minute, number, short, shortNames } from './format.js';
 import { Graph, nodeStates } from './graph.js';
 import { Activity, LagText } from './home.js';
 import { goAction, useActions } from './keys.js';
@@ -30,7 +30,7 @@ function Header({ row, name, tab, findings, runDialog, stopDialog }) {
       ${row.update && html`<a class="quiet" href=${pathOf('p', name, 'u', row.update.update_id)}>update ${row.update.update_id.slice(0, 8)}</a>`}
       ${row.last && html`<span class="outcome"><span class="quiet">last</span><${Mark} state=${row.last.state} /><a class="quiet" href=${pathOf('p', name, 'u', row.last.update_id)}><${Time} at=${row.last.ended_at ?? row.last.created_at} /></a></span>`}
       <span class="outcome"><span class="quiet">lag</span><${LagText} lag=${row.lag} /></span>
-      ${row.next_run && html`<a class="outcome" href="/schedules"><span class="quiet">next</span>${when(row.next_run)}</a>`}
+      ${row.next_run && html`<a class="outcome" href="/schedules"><span class="quiet">next</span>${minute(row.next_run)}</a>`}
       <span class="spring"></span><button type="button" class="main" onClick=${runDialog}>Plan & run</button><button type="button" disabled=${!open} onClick=${stopDialog}>Stop</button></div>
     <nav class="tabs" aria-label=${`Pipeline ${name}`}>${tabs.map(([key, title, badge]) => html`<a href=${key ? `${path}/${key}` : path} aria-current=${tab === key || (key === 'updates' && tab === 'u') || (!key && tab === 'd') ? 'page' : null}>${title}${badge ? html`<span class=${cls('badge', key)}>${short(badge)}</span>` : null}</a>`)}</nav></header>`;
 }

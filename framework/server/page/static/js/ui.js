@@ -139,7 +139,7 @@ export function Act({ children, act, tone, disabled, title, small }) {
 }
 
 // Rows of a fixed height, of which only the visible ones are drawn.
-export function VirtualList({ rows, height, draw, label, focus, onTop, onEnd, stick }) {
+export function VirtualList({ rows, height, draw, label, focus, onTop, onEnd, stick, most }) {
   const box = useRef();
   const [view, set] = useState({ top: 0, size: 600 });
   const measure = () => {
@@ -169,7 +169,7 @@ export function VirtualList({ rows, height, draw, label, focus, onTop, onEnd, st
   const last = Math.min(rows.length, Math.ceil((view.top + view.size) / height) + 6);
   const inner = [];
   for (let index = first; index < last; index += 1) inner.push(draw(rows[index], { position: 'absolute', top: `${index * height}px`, height: `${height}px`, left: 0, right: 0 }, index));
-  return html`<div class="virtual" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class="virtual" style=${most ? { height: `${Math.min(most, rows.length * height + 2)}px` } : null} ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label=${label}>
     <div style=${{ height: `${rows.length * height}px`, position: 'relative' }}>${inner}</div></div>`;
 }
 

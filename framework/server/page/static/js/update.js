@@ -1,5 +1,5 @@
 // One update: its timeline, flows, plan, comparison with the one before, and the end of its log.
-import { Empty, Loaded, Mark, Table, Tabs, Tile, Time, VirtualList, cls, html, useMemo, useNow, useParam, useState } from './ui.js';
+import { Choice, Empty, Loaded, Mark, Table, Tabs, Tile, Time, VirtualList, cls, html, useMemo, useNow, useParam, useState } from './ui.js';
 import { post } from './api.js';
 import { Careful } from './careful.js';
 import { counted, dayAndTime, duration, number, shortNames, stopwatch } from './format.js';
@@ -28,9 +28,9 @@ function Timeline({ update, pipeline, now, shorten, focused }) {
       return html`<i class=${cls('span', found.tone, found.key)} title=${`${found.word}, ${duration(((to - from) * (end - start)) / 100000)}`} style=${{ left: `${from}%`, width: `max(5px, ${to - from}%)` }}></i>`;
     })}</div><span class="num quiet">${flow.seconds == null ? '' : duration(flow.seconds)}</span><${Mark} state=${flow.state} title=${flow.reason} /><span class="num rows">${rowsOf(flow)}</span></div>`;
   if (!flows.length) return html`<${Empty} title=${isOpen(update.state) ? 'No flow has started yet.' : 'No flow ran.'} />`;
-  return html`<div class="toolbar"><button type="button" onClick=${() => setBy(by === 'time' ? 'attention' : 'time')}>${by === 'time' ? 'By attention' : 'By start'}</button></div>
+  return html`<div class="toolbar"><${Choice} label="Order" value=${by} set=${setBy} of=${[['time', 'By start'], ['attention', 'By attention']]} /></div>
     <div class="gantt"><div class="gantt-axis" aria-hidden="true">${ticks.map((tick) => html`<span style=${{ left: `${tick * 100}%` }}>${duration((tick * (end - start)) / 1000)}</span>`)}</div>
-      <${VirtualList} rows=${flows} height=${ROW} draw=${draw} label="Timeline of the flows" focus=${focused ? (flow) => flow.flow === focused : null} /></div>`;
+      <${VirtualList} rows=${flows} height=${ROW} draw=${draw} most=${1e5} label="Timeline of the flows" focus=${focused ? (flow) => flow.flow === focused : null} /></div>`;
 }
 
 function Flows({ update, pipeline, shorten }) {

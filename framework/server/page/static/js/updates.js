@@ -141,7 +141,7 @@ function Grid({ grid, pipeline, filter }) {
   };
   const started = useRef(false);
   const text = hover ? cellText(grid, names, hover.row == null ? null : rows[hover.row], hover.column) : '';
-  return html`<div class="grid-box" ref=${(element) => { frame.current = element; if (element && !started.current) { started.current = true; element.scrollLeft = 1e7; } }} tabindex="0" role="group"
+  return html`<div class="grid-box" style=${{ height: `${HEAD + rows.length * CELL + 14}px` }} ref=${(element) => { frame.current = element; if (element && !started.current) { started.current = true; element.scrollLeft = 1e7; } }} tabindex="0" role="group"
       aria-label="Grid of updates and flows. Arrow keys select a cell, Enter opens its update." onKeyDown=${onKeyDown} onScroll=${(event) => setScroll({ left: event.target.scrollLeft, up: event.target.scrollTop })}
       onMouseMove=${(event) => { const at = place(event); if (at?.row !== hover?.row || at?.column !== hover?.column) setHover(at); }} onMouseLeave=${() => setHover(null)} onClick=${(event) => open(place(event))}>
     <canvas ref=${canvas} aria-hidden="true"></canvas><div class="grid-space" style=${{ width: `${gutter + grid.updates.length * CELL + 10}px`, height: `${HEAD + rows.length * CELL + 10}px` }}></div></div>
