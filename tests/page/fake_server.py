@@ -87,7 +87,7 @@ class FakeServer:
         self._loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._queues.add(queue)
-        snapshot = json.dumps({"pipelines": self.world.rows, "machine": machine()})
+        snapshot = json.dumps({"pipelines": self.world.rows, "machine": machine(self.world)})
 
         async def messages() -> AsyncIterator[str]:
             try:
@@ -117,7 +117,7 @@ class FakeServer:
             case ["whoami"]:
                 return JSONResponse({"user": "ada", "role": self.world.role, "via": "session", "token": None})
             case ["machine"]:
-                return JSONResponse(machine())
+                return JSONResponse(machine(self.world))
             case ["schedules" | "alerts" | "tokens" as name]:
                 return JSONResponse({name: getattr(self.world, name)})
             case ["pipelines", name, *rest] if any(each["name"] == name for each in self.world.rows):
@@ -194,12 +194,12 @@ def _fault(status: int, code: str, message: str) -> Response:
     return JSONResponse({"error_code": code, "message": message, "details": []}, status_code=status)
 
 
-def machine() -> Json:
+def machine(world: World) -> Json:
     """The machine of the server."""
     return {
         "version": "0.1.0", "boot": "b", "host": "etl-1", "folders": ["/home/ada/data"],
         "engines": {"running": 2, "queued": 1, "most": 6},
-        "memory": {"total_bytes": 24_000_000_000, "available_bytes": 18_900_000_000}, "reader_of": None,
+        "memory": {"total_bytes": 24_000_000_000, "available_bytes": 18_900_000_000}, "reader_of": None, "features": world.features,
     }  # fmt: skip
 
 
@@ -286,7 +286,7 @@ def dataset_answer(world: World, pipeline: str, name: str) -> Json | None:
 @contextmanager
 def serving(server: FakeServer) -> Iterator[FakeServer]:
     """Serve on a free port of the loopback interface, in a thread that ends with the block."""
-    config = uvicorn.Config(server.app(), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(server.app(), host="127.0.0.1", port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()

@@ -31,6 +31,32 @@ def uid(*parts: object) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(map(str, parts))))
 
 
+_DRY = ("dry_run", "reason")
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "validate": (),
+    "plan": ("refresh_selection", "full_refresh_selection", "reset_checkpoint_selection", "full_refresh"),
+    "doctor": (),
+    "lag": (),
+    "checkpoints": (),
+    "checkpoints-reset": ("flow", "start", *_DRY),
+    "checkpoints-rollback": ("flow", "generation", *_DRY),
+    "rows": ("dataset", "limit", "version"),
+    "quarantine": (),
+    "quarantine-rows": ("flow", "limit"),
+    "quarantine-replay": ("flow", *_DRY),
+    "quarantine-drop": ("flow", *_DRY),
+    "rewind": ("to", "datasets", *_DRY),
+    "ingest-status": (),
+    "ingest-preflight": (),
+    **{f"ingest-{verb}": ("gateway", "table") for verb in ("pause", "resume", "cancel", "skip-snapshot", "resync")},
+}
+FEATURES = (
+    "schedules", "alerts", "tokens", "lag", "chunks", "doctor.ways",
+    *(f"jobs.{kind}" for kind in _FIELDS),
+    *(f"jobs.{kind}.{name}" for kind, names in _FIELDS.items() for name in names),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a server knows: the answers by pipeline and path, and the events of each log."""
@@ -49,6 +75,7 @@ class World:
     alerts: list[Json] = field(default_factory=list)
     tokens: list[Json] = field(default_factory=list)
     role: str = "manage"
+    features: tuple[str, ...] = FEATURES
 
 
 def dataset(name: str, kind: str = "streaming_table", comment: str = "", **more: Any) -> Json:
@@ -187,7 +214,7 @@ def update(pipeline: str, number: int, word: str = "COMPLETED", **more: Any) -> 
         "host": "etl-1",
         "pid": 4711,
         "started_by": "server",
-        "created_at": ago(hours=hours, seconds=seconds),
+        "created_at": ago(hours=hours, seconds=seconds or 0),
         "ended_at": ago(hours=hours) if ended else None,
         "seconds": seconds if ended else None,
         "kind": "REFRESH",

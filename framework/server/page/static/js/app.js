@@ -8,6 +8,7 @@ import { Lazy } from './lazy.js';
 import { go, pathOf, useLocation } from './router.js';
 import { startStream, useStream } from './stream.js';
 import { refresh, useData } from './store.js';
+import { has, useFeatures } from './features.js';
 import { Home } from './home.js';
 import { Pipeline } from './pipeline.js';
 
@@ -41,34 +42,36 @@ function Screen({ parts }) {
   const [head, name] = parts;
   if (!head) return html`<${Home} />`;
   if (head === 'p' && name) return html`<${Pipeline} key=${name} name=${name} parts=${parts.slice(2)} />`;
-  if (head === 'schedules') return html`<${Lazy} load=${lazy.schedules} name="Schedules" />`;
+  if (head === 'schedules' && has('schedules')) return html`<${Lazy} load=${lazy.schedules} name="Schedules" />`;
   if (head === 'settings') return html`<${Lazy} load=${lazy.settings} name="Settings" />`;
   return html`<div class="empty"><b>There is nothing at ${location.pathname}.</b><div><a href="/">Home</a></div></div>`;
 }
 
 function SignIn({ retry }) {
   return html`<main class="sign-in"><h1>Sluice</h1><p>This browser is not signed in. Open the address that <code>sluice serve</code> printed, or:</p>
-    <${Command} text="sluice open" /><p class="quiet">The address has a code that works once. Nobody types a token here.</p><${Act} act=${retry}>Try again<//></main>`;
+    <${Command} text="sluice serve open" /><p class="quiet">The address has a code that works once. Nobody types a token here.</p><${Act} act=${retry}>Try again<//></main>`;
 }
 
 function Frame() {
   const { parts } = useLocation();
   const { data } = useData('/pipelines');
   const { data: whoami } = useData('/whoami');
+  const { known } = useFeatures();
+  const timed = has('schedules');
   const pipelines = data?.pipelines ?? [];
   learn(pipelines);
   const bad = pipelines.filter((each) => each.fault || each.attention).length;
   useKeyboard();
-  useActions([goAction('g h', 'Go to the pipelines', '/'), goAction('g c', 'Go to the schedules', '/schedules'), goAction('g s', 'Go to the settings', '/settings')], []);
+  useActions([goAction('g h', 'Go to the pipelines', '/'), timed && goAction('g c', 'Go to the schedules', '/schedules'), goAction('g s', 'Go to the settings', '/settings')], [timed]);
   useActions(pipelines.map((each) => ({ title: `Open ${each.name}`, run: () => go(pathOf('p', each.name)) })), [data]);
   useEffect(() => { document.title = [bad ? `(${bad})` : '', parts[0] === 'p' ? parts[1] : '', 'Sluice'].filter(Boolean).join(' ').trim(); });
   const on = (name) => ((parts[0] ?? '') === name || (name === '' && parts[0] === 'p') ? 'page' : null);
   return html`<a class="skip" href="#main">To the content</a>
     <header class="top"><nav aria-label="Main"><a class="brand" href="/"><img src="/static/icon.svg" alt="" width="20" height="20" />Sluice</a>
-      <a href="/" aria-current=${on('')}>Pipelines</a><a href="/schedules" aria-current=${on('schedules')}>Schedules</a><a href="/settings" aria-current=${on('settings')}>Settings</a></nav>
+      <a href="/" aria-current=${on('')}>Pipelines</a>${timed && html`<a href="/schedules" aria-current=${on('schedules')}>Schedules</a>`}<a href="/settings" aria-current=${on('settings')}>Settings</a></nav>
       <button type="button" class="finder" onClick=${() => openPalette()}>Actions<kbd>Ctrl K</kbd></button>
       <${Freshness} /><${Theme} />${whoami?.user && html`<span class="who" title=${whoami.role}>${whoami.user}</span>`}</header>
-    <main id="main"><${Screen} parts=${parts} /></main><${KeyboardDialogs} /><${Toasts} />`;
+    <main id="main">${known ? html`<${Screen} parts=${parts} />` : html`<div class="placeholder" aria-busy="true"><i></i><i></i><i></i></div>`}</main><${KeyboardDialogs} /><${Toasts} />`;
 }
 
 function App() {

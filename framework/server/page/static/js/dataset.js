@@ -1,5 +1,5 @@
 // A dataset: columns, rows, quality over time, flows with their generations, history of versions, lineage.
-import { Choice, Command, Copy, Empty, Loaded, Mark, Table, Tabs, Time, cls, html, useMemo, useParam, useState } from './ui.js';
+import { Choice, Command, Copy, Empty, FaultBox, Loaded, Mark, Table, Tabs, Time, cls, html, useMemo, useParam, useState } from './ui.js';
 import { post } from './api.js';
 import { Careful } from './careful.js';
 import { Chart } from './chart.js';
@@ -9,6 +9,8 @@ import { closure, neighbours, partOf } from './layers.js';
 import { apiOf } from './live.js';
 import { go, pathOf, setParams } from './router.js';
 import { jobPath, useData } from './store.js';
+import { has, may, needs } from './features.js';
+import { useLag } from './lag.js';
 
 const typeText = (type) => {
   if (typeof type === 'string') return type;
@@ -42,7 +44,7 @@ function Rows({ dataset, pipeline }) {
   if (/sink/.test(dataset.kind)) return html`<${Empty} title="A sink has no rows to read back." />`;
   if (dataset.kind === 'temporary_view') return html`<${Empty} title="A view is not stored."><p>Its readers compute it.</p><${Command} text=${`sluice sql "SELECT * FROM ${lastPart(dataset.name)} LIMIT 10"`} /><//>`;
   if (!dataset.versions?.length && dataset.folder === null) return html`<${Empty} title="Not materialized yet."><p>The first update that runs it makes the table.</p><//>`;
-  return html`<div class="toolbar"><label>at version <select value=${version} onChange=${(event) => setVersion(event.target.value)}><option value="">newest</option>${(dataset.versions ?? []).map((each) => html`<option value=${each.version} selected=${String(each.version) === version}>${each.version}, ${when(each.timestamp)}</option>`)}</select></label>
+  return html`<div class="toolbar">${has('jobs.rows.version') && html`<label>at version <select value=${version} onChange=${(event) => setVersion(event.target.value)}><option value="">newest</option>${(dataset.versions ?? []).map((each) => html`<option value=${each.version} selected=${String(each.version) === version}>${each.version}, ${when(each.timestamp)}</option>`)}</select></label>`}
       <${Choice} label="Number of rows" value=${limit} set=${setLimit} of=${[['100', '100'], ['1000', '1,000']]} /><button type="button" onClick=${answer.reload}>Read again</button><span class="spring"></span>
       <${Choice} label="Copy as" value=${form} set=${setForm} of=${[['CSV', 'CSV'], ['JSON', 'JSON'], ['VALUES', 'VALUES']]} />${answer.data && html`<${Copy} label="Copy rows" title=${`Copy as ${form}`} text=${() => { const rows = answer.data.rows ?? answer.data; return copied(rows, [...types.keys()].length ? [...types.keys()] : Object.keys(rows[0] ?? {}), form); }} />`}</div>
     ${answer.loading && html`<p class="quiet" role="status">Reading rows${answer.place ? `, place ${answer.place} in the queue` : ''}. The first read starts Spark, which takes some seconds.</p>`}
@@ -60,11 +62,12 @@ function Quality({ dataset, pipeline }) {
     const [passed, failed] = [each.points.reduce((sum, point) => sum + point.passed, 0), each.points.reduce((sum, point) => sum + point.failed, 0)];
     const share = passed + failed ? passed / (passed + failed) : null;
     return html`<section class="quality" key=${each.expectation}><h3>${each.expectation} <${Mark} state=${failed ? 'degraded' : 'completed'} word=${failed ? `${number(failed)} failed` : 'all passed'} /></h3>
-      <p class="quiet">${number(passed)} passed${share == null ? '' : ` (${(share * 100).toFixed(share < 1 ? 2 : 0)} %)`} in ${counted(each.points.length, 'update')}; rows that fail ${{ warn: 'are kept', drop: 'are dropped', fail: 'fail the update' }[each.action] ?? each.action}. ${each.action === 'drop' && html`<a href=${pathOf('p', pipeline, 'quarantine')}>Quarantine</a>`}</p>
+      <p class="quiet">${number(passed)} passed${share == null ? '' : ` (${(share * 100).toFixed(share < 1 ? 2 : 0)} %)`} in ${counted(each.points.length, 'update')}; rows that fail ${{ warn: 'are kept', drop: 'are dropped', fail: 'fail the update' }[each.action] ?? each.action}. ${each.action === 'drop' && has('jobs.quarantine') && html`<a href=${pathOf('p', pipeline, 'quarantine')}>Quarantine</a>`}</p>
       ${each.points.length > 1 && failed ? html`<${Chart} times=${each.times} series=${each.series} label=${`Rows that failed ${each.expectation}, by update`} format=${number} />` : null}</section>`;
   });
 }
 
+const kindOf = (careful) => (careful.generation ? 'checkpoints-rollback' : 'checkpoints-reset');
 const generationText = (each) => (each.start ? `from ${each.start}` : '');
 
 function Generations({ pipeline, dataset }) {
@@ -78,27 +81,29 @@ function Generations({ pipeline, dataset }) {
     return flows.map((flow) => {
       const list = mine.filter((each) => each.flow === flow);
       const most = Math.max(1, ...list.map((each) => each.batches));
-      return html`<section key=${flow}><h3>Generations${flows.length > 1 ? ` of ${lastPart(flow)}` : ''} <button type="button" class="small" onClick=${() => setCareful({ flow })}>Reset…</button></h3>
+      return html`<section key=${flow}><h3>Generations${flows.length > 1 ? ` of ${lastPart(flow)}` : ''} ${has('jobs.checkpoints-reset') && html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setCareful({ flow })}>Reset…</button>`}</h3>
         <ol class="generations">${list.map((each) => html`<li key=${each.number} class=${each.state.toLowerCase()}><b>gen ${each.number}</b><div class="generation-bar"><i style=${{ width: `${Math.max(3, (100 * each.batches) / most)}%` }}></i></div>
           <span>${counted(each.batches, 'batch', 'batches')}</span><${Mark} state=${each.state === 'CURRENT' ? 'running' : 'skipped'} word=${each.state === 'CURRENT' ? 'current' : each.state.toLowerCase()} />
           <span class="quiet"><${Time} at=${each.begun_at} /> ${each.reason} ${generationText(each)}${each.undone_by ? `; its rows have left the table (${each.undone_by})` : ''}</span>
-          ${each.state !== 'CURRENT' && each.state !== 'BUILDING' && html`<button type="button" class="small" onClick=${() => setCareful({ flow, generation: each.number })}>Roll back…</button>`}
+          ${each.state !== 'CURRENT' && each.state !== 'BUILDING' && has('jobs.checkpoints-rollback') && html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setCareful({ flow, generation: each.number })}>Roll back…</button>`}
           ${each.sources?.length ? html`<details><summary>positions</summary><pre class="log">${JSON.stringify(each.sources, null, 2)}</pre></details>` : null}</li>`)}</ol></section>`;
     }).concat(careful && html`<${Careful} key="dialog" title=${careful.generation ? `Roll back to generation ${careful.generation} of ${lastPart(careful.flow)}` : `Reset ${lastPart(careful.flow)}`} close=${() => setCareful(null)} done=${answer.reload}
-      verb=${careful.generation ? 'Roll back' : 'Reset'} tone="danger" cli=${careful.generation ? `sluice checkpoints rollback ${lastPart(careful.flow)} ${careful.generation}` : `sluice checkpoints reset ${lastPart(careful.flow)}${start ? ` --from ${start}` : ''}`}
-      run=${(body) => post(apiOf(pipeline, 'jobs', careful.generation ? 'checkpoints-rollback' : 'checkpoints-reset'), { flow: careful.flow, ...(careful.generation ? { generation: careful.generation } : { start: start || null }), ...body })}>
+      kind=${kindOf(careful)} typed=${has(`jobs.${kindOf(careful)}.dry_run`) ? undefined : lastPart(careful.flow)} verb=${careful.generation ? 'Roll back' : 'Reset'} tone="danger" cli=${careful.generation ? `sluice checkpoints rollback ${lastPart(careful.flow)} ${careful.generation}` : `sluice checkpoints reset ${lastPart(careful.flow)}${start ? ` --from ${start}` : ''}`}
+      run=${(body) => post(apiOf(pipeline, 'jobs', kindOf(careful)), { flow: careful.flow, ...(careful.generation ? { generation: careful.generation } : { start: start || undefined }), ...body })}>
       <p>${careful.generation ? 'The next update continues from the last batch of this generation. What later generations read is read again, and may be repeated in the table.' : 'The next update reads the sources again, from where its code or the field below says. The table keeps its rows.'}</p>
       ${careful.generation ? null : html`<label class="field">Start, such as startingVersion=12<input value=${start} onInput=${(event) => setStart(event.target.value)} placeholder="as in the code" /></label>`}<//>`);
   }}<//>`;
 }
 
 function Flows({ dataset, pipeline }) {
-  const lags = new Map((useData(apiOf(pipeline, 'lag')).data?.flows ?? []).map((each) => [each.flow, each]));
+  const lag = useLag(pipeline);
+  const lags = new Map(lag.flows.map((each) => [each.flow, each]));
   return html`<${Table} label="Flows" rows=${dataset.flows} columns=${[['flow', (flow) => lastPart(flow.name), 'name'], ['reads', (flow) => flow.reads.map((read, index) => html`${index ? ', ' : ''}${lastPart(read.name)}${read.streaming ? html` <span class="quiet">stream</span>` : ''}`), 'wrap'],
     ['kind', (flow) => [flow.auto_cdc && 'AUTO CDC', flow.once && 'once', flow.streaming ? 'stream' : 'batch'].filter(Boolean).join(', ')],
     ['health', (flow) => (lags.has(flow.name) ? html`<${Mark} state=${lags.get(flow.name).health} />` : html`<span class="quiet">?</span>`)],
     ['unread', (flow) => { const lag = lags.get(flow.name); return lag ? `${number(lag.records)} rows, ${bytes(lag.bytes)}, ${duration(lag.seconds)}` : '?'; }, 'right'],
-    ['declared at', (flow) => (flow.declared_at ? html`<code>${flow.declared_at}</code>` : '')]]} /><${Generations} pipeline=${pipeline} dataset=${dataset} />`;
+    ['declared at', (flow) => (flow.declared_at ? html`<code>${flow.declared_at}</code>` : '')]]} />
+    ${lag.measure && html`<p><button type="button" class="link" onClick=${lag.measure} disabled=${lag.busy}>${lag.busy ? 'Measuring…' : 'Measure unread rows'}</button></p>`}<${FaultBox} fault=${lag.fault} />${has('jobs.checkpoints') && html`<${Generations} pipeline=${pipeline} dataset=${dataset} />`}`;
 }
 
 function History({ dataset }) {
@@ -106,7 +111,7 @@ function History({ dataset }) {
   const metric = (each, ...names) => names.map((name) => each.metrics?.[name]).find((value) => value != null);
   return html`<${Table} label="Versions" rows=${dataset.versions} keyOf=${(each) => each.version} columns=${[['version', (each) => each.version, 'right'], ['committed', (each) => html`<${Time} at=${each.timestamp} />`], ['operation', (each) => each.operation],
     ['rows', (each) => { const rows = metric(each, 'numOutputRows', 'numTargetRowsInserted'); return rows == null ? '' : `+${number(Number(rows))}`; }, 'right'], ['updated', (each) => metric(each, 'numTargetRowsUpdated', 'numUpdatedRows') ?? '', 'right'], ['deleted', (each) => metric(each, 'numTargetRowsDeleted', 'numDeletedRows') ?? '', 'right'],
-    ['files', (each) => metric(each, 'numFiles', 'numAddedFiles', 'numTargetFilesAdded') ?? '', 'right'], ['', (each) => html`<a href=${`?tab=rows&version=${each.version}`}>rows at ${each.version}</a>`]]} />`;
+    ['files', (each) => metric(each, 'numFiles', 'numAddedFiles', 'numTargetFilesAdded') ?? '', 'right'], ...(has('jobs.rows.version') && may('read') ? [['', (each) => html`<a href=${`?tab=rows&version=${each.version}`}>rows at ${each.version}</a>`]] : [])]} />`;
 }
 
 function Lineage({ dataset, pipeline }) {
@@ -133,13 +138,13 @@ export function Dataset({ pipeline, parts }) {
   if (answer.fault?.status === 404) return html`<${Empty} title=${`${pipeline} declares no dataset ${parts[0]}.`}><a href=${pathOf('p', pipeline)}>The graph</a><//>`;
   return html`<${Loaded} of=${answer} lines=${8}>${(dataset) => {
     const flow = dataset.flows.find((each) => states[each.name]);
-    const Part = TABS[tab] ?? Columns;
+    const Part = tab === 'rows' && !(has('jobs.rows') && may('read')) ? Columns : TABS[tab] ?? Columns;
     const shorten = shortNames(graph?.graph.datasets.map((each) => each.name) ?? []);
     return html`<div class="line dataset-head"><h2 title=${dataset.name}>${shorten(dataset.name)}</h2><span class="quiet">${dataset.kind.replaceAll('_', ' ')}</span>${flow && html`<${Mark} state=${states[flow.name].state} />`}${dataset.private && html`<span class="chip">private</span>`}
-        <span class="spring"></span><button type="button" onClick=${() => setParams({ run: dataset.name })}>Run only this</button><a class="button" href=${`${pathOf('p', pipeline, 'events')}?dataset=${encodeURIComponent(dataset.name)}`}>Events</a></div>
+        <span class="spring"></span>${has('jobs.plan') && html`<button type="button" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setParams({ run: dataset.name })}>Run only this</button>`}<a class="button" href=${`${pathOf('p', pipeline, 'events')}?dataset=${encodeURIComponent(dataset.name)}`}>Events</a></div>
       <p class="quiet dataset-facts"><code>${dataset.name}</code>${dataset.comment && html`<br />${dataset.comment}`}${dataset.declared_at && html`<br />declared at <code>${dataset.declared_at}</code> <${Copy} text=${dataset.declared_at} />`}${dataset.folder && html`<br />stored in <code>${dataset.folder}</code> <${Copy} text=${dataset.folder} />`}</p>
       ${dataset.error && html`<div class="note bad"><pre>${dataset.error}</pre></div>`}
-      <${Tabs} label="Parts of the dataset" selected=${tab} of=${[['columns', 'Columns', dataset.schema?.fields?.length], ['rows', 'Rows'], ['quality', 'Quality'], ['flows', 'Flows', dataset.flows.length], ['history', 'History'], ['lineage', 'Lineage']]} />
+      <${Tabs} label="Parts of the dataset" selected=${tab} of=${[['columns', 'Columns', dataset.schema?.fields?.length], ...(has('jobs.rows') && may('read') ? [['rows', 'Rows']] : []), ['quality', 'Quality'], ['flows', 'Flows', dataset.flows.length], ['history', 'History'], ['lineage', 'Lineage']]} />
       <div class=${cls('tab-body', tab)}><${Part} dataset=${dataset} pipeline=${pipeline} /></div>`;
   }}<//>`;
 }

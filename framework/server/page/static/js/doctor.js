@@ -1,5 +1,5 @@
 // The doctor: what is broken, what it means, and the ways out with what each loses, repeats and reads again.
-import { Act, Command, Empty, Loaded, Table, Time, cls, html, say, useState } from './ui.js';
+import { Act, Command, Copy, Empty, Loaded, Table, Time, cls, html, say, useState } from './ui.js';
 import { post } from './api.js';
 import { Careful, amount } from './careful.js';
 import { counted, duration, lastPart, when } from './format.js';
@@ -7,6 +7,7 @@ import { apiOf } from './live.js';
 import { pathOf } from './router.js';
 import { useData } from './store.js';
 import { forecast } from './plan.js';
+import { has, may, needs } from './features.js';
 
 const isByHand = (way) => !/^sluice /.test(way.command ?? '');
 const Cost = ({ cost, name }) => html`<span class=${cls(name === 'lost' && cost?.[name]?.rows !== 0 && 'bad', name === 'repeated' && cost?.[name]?.rows !== 0 && 'warn')} title=${cost?.[name]?.note}>${amount(cost?.[name])}${cost?.[name]?.note ? html`<sup>*</sup>` : ''}</span>`;
@@ -16,7 +17,7 @@ function Way({ way, finding, place, pipeline, done }) {
   const notes = ['lost', 'repeated', 'reread'].map((name) => [name, way.cost?.[name]?.note]).filter(([, note]) => note);
   return html`<tr data-row><td class="right">${way.number}</td><td class="wrap"><b>${way.text}</b>${way.command && html`<br /><code>${way.command}</code>`}${notes.map(([name, note]) => html`<br /><span class="quiet">* ${name === 'reread' ? 'read again' : name}: ${note}</span>`)}</td>
     ${['lost', 'repeated', 'reread'].map((name) => html`<td><${Cost} cost=${way.cost} name=${name} /></td>`)}
-    <td class="right">${isByHand(way) ? html`<span class="quiet">by hand</span>` : html`<button type="button" class="small" onClick=${() => set(true)}>Dry run…</button>`}
+    <td class="right">${isByHand(way) ? html`<span class="quiet">by hand</span>` : has('doctor.ways') ? html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => set(true)}>Dry run…</button>` : html`<${Copy} text=${way.command} />`}
       ${open && html`<${Careful} title=${`${way.number}. ${way.text}`} cli=${`sluice doctor ${lastPart(finding.flow)} --apply ${way.number}`} close=${() => set(false)} done=${done} verb=${`Do ${way.number}`}
         tone=${way.cost?.lost?.rows === 0 ? 'main' : 'danger'} typed=${way.cost?.lost?.rows === 0 || way.cost?.lost?.is_gone ? undefined : lastPart(finding.flow)}
         run=${(body) => post(apiOf(pipeline, 'doctor', 'ways'), { finding: place, way: way.number, ...(finding.digest ? { expect: finding.digest } : {}), ...body })}>
@@ -41,11 +42,11 @@ export function Doctor({ pipeline }) {
     await post(apiOf(pipeline, 'jobs', 'doctor'), {}, { onPlace: (job) => job.place && say(`Place ${job.place} in the queue.`) });
     answer.reload();
   };
-  return html`<${Loaded} of=${answer} command="sluice doctor">${({ examined_at: at, examination, job }) => html`<div class="toolbar"><${Act} tone=${examination ? '' : 'main'} act=${examine}>${examination ? 'Examine again' : 'Examine'}<//>
+  return html`<${Loaded} of=${answer} command="sluice doctor">${({ examined_at: at, examination, job }) => html`<div class="toolbar"><${Act} tone=${examination ? '' : 'main'} disabled=${!may('operate')} title=${needs('operate')} act=${examine}>${examination ? 'Examine again' : 'Examine'}<//>
       ${job && ['QUEUED', 'RUNNING'].includes(job.state) && html`<span class="quiet" role="status">It is being examined${job.place ? `, place ${job.place} in the queue` : ''}…</span>`}
       ${at && html`<span class="quiet">${counted(examination.flows, 'flow')} examined at ${when(at)}</span>`}<span class="spring"></span><${Command} text="sluice doctor" /></div>
     ${!examination ? html`<${Empty} title="Not examined yet."><p>The examination reads the event log, checkpoints and sources. It starts no stream and changes nothing.</p><//>`
     : html`${examination.findings.map((each, index) => html`<${Finding} key=${`${each.flow} ${each.diagnosis}`} finding=${each} place=${index + 1} pipeline=${pipeline} done=${examine} times=${times} />`)}
       ${examination.findings.length ? null : html`<${Empty} title=${`✓ ${counted(examination.flows, 'flow')} examined, nothing found. ${when(at)}`} />`}
-      ${examination.quarantined.length ? html`<h2>Quarantine</h2><${Table} label="Quarantined rows" rows=${examination.quarantined} columns=${[['flow', (each) => lastPart(each.flow), 'name'], ['rows', (each) => counted(each.rows, 'row'), 'right'], ['since', (each) => html`<${Time} at=${each.since} />`], ['', () => html`<a href=${pathOf('p', pipeline, 'quarantine')}>Open</a>`]]} />` : null}`}`}<//>`;
+      ${examination.quarantined.length ? html`<h2>Quarantine</h2><${Table} label="Quarantined rows" rows=${examination.quarantined} columns=${[['flow', (each) => lastPart(each.flow), 'name'], ['rows', (each) => counted(each.rows, 'row'), 'right'], ['since', (each) => html`<${Time} at=${each.since} />`], ['', () => has('jobs.quarantine') && html`<a href=${pathOf('p', pipeline, 'quarantine')}>Open</a>`]]} />` : null}`}`}<//>`;
 }

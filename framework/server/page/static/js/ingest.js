@@ -6,6 +6,7 @@ import { bytes, clock, counted, duration, lastPart, number, when } from './forma
 import { apiOf } from './live.js';
 import { setParams } from './router.js';
 import { jobPath, useData } from './store.js';
+import { has, may, needs } from './features.js';
 
 const CHUNKS = { DONE: ['■', 'committed', 'good'], FLIGHT: ['▓', 'in flight, read again after a kill', 'run'], STAGED: ['▒', 'staged', 'accent'], AGAIN: ['↻', 'read again', 'warn'], TODO: ['□', 'to do', 'line'] };
 
@@ -43,17 +44,18 @@ function ChunkMap({ data }) {
   const share = data.chunks ? data.done / data.chunks : null;
   const label = `${number(data.done)} of ${number(data.chunks)} chunks committed`;
   return html`<section class="chunks"><p><b>${label}</b>${share == null ? '' : `, ${(share * 100).toFixed(1)} %`}</p><canvas ref=${canvas} role="img" aria-label=${label}></canvas>
-    <ul class="legend">${Object.entries(CHUNKS).filter(([state]) => runs.some(([each]) => each === state)).map(([state, [shape, word, tone]]) => html`<li key=${state}><i class=${`swatch ${tone}`} aria-hidden="true">${shape}</i>${word} <b>${number(runs.filter(([each]) => each === state).reduce((sum, [, , count]) => sum + count, 0))}</b></li>`)}
-      ${(data.killed ?? []).map((each) => html`<li key=${each.at}><i class="swatch bad" aria-hidden="true">▲</i>killed here ${clock(each.at)}</li>`)}</ul></section>`;
+    <ul class="legend">${Object.entries(CHUNKS).filter(([state]) => runs.some(([each]) => each === state)).map(([state, [shape, word, tone]]) => html`<li key=${state}><i class=${`swatch sw-${tone}`} aria-hidden="true">${shape}</i>${word} <b>${number(runs.filter(([each]) => each === state).reduce((sum, [, , count]) => sum + count, 0))}</b></li>`)}
+      ${(data.killed ?? []).map((each) => html`<li key=${each.at}><i class="swatch sw-bad" aria-hidden="true">▲</i>killed here ${clock(each.at)}</li>`)}</ul></section>`;
 }
 
 function Chosen({ pipeline, gateway, table, ask }) {
-  const answer = useData(`${apiOf(pipeline, 'chunks')}?gateway=${encodeURIComponent(gateway.gateway)}&table=${encodeURIComponent(table.table)}`);
+  const answer = useData(!has('chunks') ? null : `${apiOf(pipeline, 'chunks')}?gateway=${encodeURIComponent(gateway.gateway)}&table=${encodeURIComponent(table.table)}`);
   const left = table.remaining_seconds ? `${duration(table.remaining_seconds)} left` : '';
   return html`<article class="finding"><header><h2>${gateway.gateway} › ${table.table}</h2><${Mark} state=${table.state} word=${table.state.toLowerCase()} /><span class="quiet">${[table.percent == null ? '' : `${table.percent.toFixed(0)} %`, left, gateway.retained_bytes == null ? '' : `${gateway.position_name || 'the source'} keeps ${bytes(gateway.retained_bytes)} of log`].filter(Boolean).join(' · ')}</span></header>
     ${table.error && html`<div class="note bad"><p><b>${table.error}</b> ${table.way_out ? html`<${Command} text=${table.way_out} />` : ''}</p></div>`}
-    <${Loaded} of=${answer} lines=${2}>${(data) => html`<${ChunkMap} data=${data} />`}<//>
-    <p class="buttons">${table.state === 'PAUSED' ? html`<button type="button" onClick=${() => ask('resume')}>Resume…</button>` : html`<button type="button" onClick=${() => ask('pause')}>Pause…</button>`}<button type="button" onClick=${() => ask('resync')}>Resync…</button><button type="button" onClick=${() => ask('skip-snapshot')}>Skip snapshot…</button><button type="button" onClick=${() => ask('cancel')}>Cancel snapshot…</button></p></article>`;
+    ${has('chunks') && html`<${Loaded} of=${answer} lines=${2}>${(data) => html`<${ChunkMap} data=${data} />`}<//>`}
+    <p class="buttons">${[table.state === 'PAUSED' ? ['resume', 'Resume…'] : ['pause', 'Pause…'], ['resync', 'Resync…'], ['skip-snapshot', 'Skip snapshot…'], ['cancel', 'Cancel snapshot…']].filter(([verb]) => has(`jobs.ingest-${verb}`))
+    .map(([verb, title]) => html`<button key=${verb} type="button" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => ask(verb)}>${title}</button>`)}</p></article>`;
 }
 
 const TEXTS = { pause: 'Its flows stop after their present batch. The source keeps its log meanwhile.', resume: 'It continues where it was.', resync: 'The table is read again while the others keep flowing. Rows that the source no longer has are deleted.', 'skip-snapshot': 'No snapshot is taken, because its rows were loaded otherwise. Only changes from now on are applied.', cancel: 'The snapshot ends where it is. Rows that were not read stay missing until a resync.' };
@@ -76,18 +78,18 @@ export function Ingestion({ pipeline, row }) {
     const columns = (gateway) => [
       ['table', (each) => html`<a href=${`?table=${encodeURIComponent(each.table)}`}>${each.table}</a>`, 'name'], ['target', (each) => html`<span title=${each.target}>${lastPart(each.target)}</span>`], ['state', (each) => html`<${Mark} state=${each.state} word=${each.state.toLowerCase()} />`],
       ['snapshot', (each) => html`<span class="meter" title=${counted(each.chunks, 'chunk')}><i style=${{ width: `${each.percent ?? 0}%` }}></i><span>${each.percent == null ? '?' : `${each.percent.toFixed(0)} %`}</span></span>`], ['left', (each) => (each.remaining_seconds ? duration(each.remaining_seconds) : each.percent === 100 ? '' : '?'), 'right'],
-      ['lag', (each) => bytes(each.lag_bytes), 'right'], ['behind', (each) => duration(each.lag_seconds), 'right'], ['error', (each) => html`${each.error ?? ''}${each.not_copied_children.length ? html` <span class="quiet">without the rows of ${each.not_copied_children.join(', ')}, which inherit from it</span>` : ''}`, 'wrap bad'],
+      ['lag', (each) => bytes(each.lag_bytes), 'right'], ['behind', (each) => duration(each.lag_seconds), 'right'], ['error', (each) => html`${each.error ?? ''}${each.not_copied_children.length ? html` <span class="quiet">without the rows of ${each.not_copied_children.join(', ')}, which inherit from it</span>` : ''}`, 'wrap'],
     ];
     return html`<div class="toolbar"><button type="button" onClick=${answer.reload}>Read again</button><span class="quiet">Read at ${when(answer.at)}</span><span class="spring"></span><${Command} text="sluice ingest status" /></div>
       ${gateways.map((gateway) => html`<section key=${gateway.gateway} class=${cls(gateway.error && 'stale-source')}><div class="line"><h2>${gateway.gateway}</h2>${gateway.paused ? html`<${Mark} state="stopped" word="paused" />` : html`<${Mark} state=${gateway.error ? 'unknown' : gateway.gap ? 'failed' : gateway.is_read ? 'running' : 'idle'} word=${gateway.error ? 'the source gave no answer' : gateway.gap ? `gap: ${gateway.gap}` : gateway.is_read ? 'reading' : 'not read now'} />`}
           ${gateway.position_name && html`<span class="quiet">${gateway.position_name}${gateway.retained_bytes == null ? '' : ` keeps ${bytes(gateway.retained_bytes)} of log`}</span>`}${gateway.position && html`<span class="quiet">staged up to <code>${gateway.position}</code></span>`}<span class="spring"></span>
-          <button type="button" class="small" onClick=${() => setCareful({ verb: gateway.paused ? 'resume' : 'pause', gateway: gateway.gateway, table: null })}>${gateway.paused ? 'Resume all…' : 'Pause all…'}</button></div>
+          ${has('jobs.ingest-pause', 'jobs.ingest-resume') && html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setCareful({ verb: gateway.paused ? 'resume' : 'pause', gateway: gateway.gateway, table: null })}>${gateway.paused ? 'Resume all…' : 'Pause all…'}</button>`}</div>
         ${gateway.error && html`<p class="bad">${gateway.error}. What follows is the last known state.</p>`}${gateway.waits_for.map((each) => html`<p class="warn" key=${each}>! ${each} <${Copy} text=${each} /></p>`)}
         <${Table} label=${`Tables of ${gateway.gateway}`} rows=${gateway.tables} keyOf=${(each) => each.table} columns=${columns(gateway)} selected=${(each) => each.table === chosen} open=${(each) => setParams({ table: each.table })} /></section>`)}
       ${found && html`<${Chosen} key=${chosen} pipeline=${pipeline} ...${found} ask=${(verb) => setCareful({ verb, gateway: found.gateway.gateway, table: found.table.table })} />`}
-      <${Preflight} pipeline=${pipeline} row=${row} />
-      ${careful && html`<${Careful} title=${`${careful.verb.replace('-', ' ').replace(/^./, (letter) => letter.toUpperCase())} ${careful.table ?? careful.gateway}`} hasDryRun=${false} verb=${careful.verb.replace('-', ' ')} tone=${['pause', 'resume'].includes(careful.verb) ? 'main' : 'danger'}
+      ${has('jobs.ingest-preflight') && html`<${Preflight} pipeline=${pipeline} row=${row} />`}
+      ${careful && html`<${Careful} kind=${`ingest-${careful.verb}`} title=${`${careful.verb.replace('-', ' ').replace(/^./, (letter) => letter.toUpperCase())} ${careful.table ?? careful.gateway}`} verb=${careful.verb.replace('-', ' ')} tone=${['pause', 'resume'].includes(careful.verb) ? 'main' : 'danger'}
         typed=${['skip-snapshot', 'cancel'].includes(careful.verb) ? careful.table : undefined} cli=${`sluice ingest ${careful.verb} ${careful.table ?? '--all'}`} close=${() => setCareful(null)} done=${answer.reload}
-        run=${({ reason }) => post(apiOf(pipeline, 'jobs', `ingest-${careful.verb}`), { gateway: careful.gateway, table: careful.table, reason: reason ?? '' })}><p>${TEXTS[careful.verb]}</p><//>`}`;
+        run=${(body) => post(apiOf(pipeline, 'jobs', `ingest-${careful.verb}`), { gateway: careful.gateway, ...(careful.table ? { table: careful.table } : {}), ...body })}><p>${TEXTS[careful.verb]}</p><//>`}`;
   }}<//>`;
 }

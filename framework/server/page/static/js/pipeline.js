@@ -2,7 +2,7 @@
 import { Choice, Command, Empty, FaultBox, Loaded, Mark, Table, Time, cls, html, useEffect, useMemo, useParam, useState } from './ui.js';
 import { post } from './api.js';
 import { Careful } from './careful.js';
-import { bytes, counted, duration, minute, number, short, shortNames } from './format.js';
+import { bytes, counted, duration, minute, number, short, shortNames, when } from './format.js';
 import { Graph, nodeStates } from './graph.js';
 import { Activity, LagText } from './home.js';
 import { goAction, useActions } from './keys.js';
@@ -13,32 +13,36 @@ import { attention, isOpen, mark } from './states.js';
 import { jobPath, peek, useData } from './store.js';
 import { watch } from './stream.js';
 import { Lazy } from './lazy.js';
+import { has, may, needs } from './features.js';
+import { useLag } from './lag.js';
 
 const SCREENS = {
   updates: [() => import('./updates.js'), 'Updates'], u: [() => import('./update.js'), 'Update'], events: [() => import('./events.js'), 'Events'],
   d: [() => import('./dataset.js'), 'Dataset'], doctor: [() => import('./doctor.js'), 'Doctor'], quarantine: [() => import('./quarantine.js'), 'Quarantine'],
   ingest: [() => import('./ingest.js'), 'Ingestion'], plan: [() => import('./plan.js'), 'PlanScreen'],
 };
+const NEEDS = { doctor: 'jobs.doctor', quarantine: 'jobs.quarantine', ingest: 'jobs.ingest-status', plan: 'jobs.plan' };
+const offered = (tab) => !NEEDS[tab] || has(NEEDS[tab]);
 const loadPlan = () => import('./plan.js');
 const FOLD_ABOVE = 150;
 
 function Header({ row, name, tab, findings, runDialog, stopDialog }) {
   const path = pathOf('p', name);
-  const tabs = [['', 'Graph'], ['updates', 'Updates'], ['events', 'Events'], ['doctor', 'Doctor', findings], ['quarantine', 'Quarantine', row.quarantine_rows], ['ingest', 'Ingestion']];
+  const tabs = [['', 'Graph'], ['updates', 'Updates'], ['events', 'Events'], ['doctor', 'Doctor', findings], ['quarantine', 'Quarantine', row.quarantine_rows], ['ingest', 'Ingestion']].filter(([key]) => offered(key));
   const open = isOpen(row.activity) || row.update;
   return html`<header class="pipeline-head"><div class="line"><h1><a href=${path}>${name}</a></h1><${Activity} row=${row} />
       ${row.update && html`<a class="quiet" href=${pathOf('p', name, 'u', row.update.update_id)}>update ${row.update.update_id.slice(0, 8)}</a>`}
       ${row.last && html`<span class="outcome"><span class="quiet">last</span><${Mark} state=${row.last.state} /><a class="quiet" href=${pathOf('p', name, 'u', row.last.update_id)}><${Time} at=${row.last.ended_at ?? row.last.created_at} /></a></span>`}
       <span class="outcome"><span class="quiet">lag</span><${LagText} lag=${row.lag} /></span>
       ${row.next_run && html`<a class="outcome" href="/schedules"><span class="quiet">next</span>${minute(row.next_run)}</a>`}
-      <span class="spring"></span><button type="button" class="main" onClick=${runDialog}>Plan & run</button><button type="button" disabled=${!open} onClick=${stopDialog}>Stop</button></div>
+      <span class="spring"></span>${has('jobs.plan') && html`<button type="button" class="main" disabled=${!may('operate')} title=${needs('operate')} onClick=${runDialog}>Plan & run</button>`}<button type="button" disabled=${!open || !may('operate')} title=${needs('operate')} onClick=${stopDialog}>Stop</button></div>
     <nav class="tabs" aria-label=${`Pipeline ${name}`}>${tabs.map(([key, title, badge]) => html`<a href=${key ? `${path}/${key}` : path} aria-current=${tab === key || (key === 'updates' && tab === 'u') || (!key && tab === 'd') ? 'page' : null}>${title}${badge ? html`<span class=${cls('badge', key)}>${short(badge)}</span>` : null}</a>`)}</nav></header>`;
 }
 
 // What a plan or an examination of this pipeline says that would fail, by dataset.
 function useForetold(name) {
   const plan = peek(jobPath(name, 'plan', {}));
-  const doctor = useData(apiOf(name, 'doctor')).data;
+  const doctor = useData(has('jobs.doctor') ? apiOf(name, 'doctor') : null).data;
   return useMemo(() => {
     const found = new Map();
     for (const step of plan?.steps ?? []) if (step.broken) found.set(step.dataset, step.broken.problem);
@@ -96,7 +100,7 @@ function Side({ node, graph, states, lags, foretold, name, close, shorten }) {
   const title = dataset ? shorten(dataset.name) : node.replace(/^(external|folder|flow|source of) /, '');
   return html`<aside class="side" aria-label=${`Selected: ${title}`}><header><h2 title=${node}>${title}</h2><button type="button" class="quiet-button" aria-label="Close" onClick=${close}>✕</button></header>
     <p class="quiet">${dataset ? dataset.kind.replaceAll('_', ' ') : 'outside of the pipeline'}${dataset?.comment ? html`<br />${dataset.comment}` : null}</p>
-    ${foretold.has(node) && html`<div class="note bad"><p><b>✕ would fail</b> ${foretold.get(node)}</p><a href=${pathOf('p', name, 'doctor')}>Ways out</a></div>`}
+    ${foretold.has(node) && html`<div class="note bad"><p><b>✕ would fail</b> ${foretold.get(node)}</p>${offered('doctor') && html`<a href=${pathOf('p', name, 'doctor')}>Ways out</a>`}</div>`}
     ${dataset?.error && html`<div class="note bad"><pre>${dataset.error}</pre></div>`}
     ${flows.map((flow) => {
       const [state, lag] = [states[flow.name], lags.get(flow.name)];
@@ -108,8 +112,8 @@ function Side({ node, graph, states, lags, foretold, name, close, shorten }) {
     })}
     ${readers.length ? html`<p class="quiet">Read by ${readers.map((flow, index) => html`${index ? ', ' : ''}<button type="button" class="link" onClick=${() => setParams({ d: flow.target })}>${shorten(flow.target)}</button>`)}</p>` : null}
     ${dataset && html`<p class="buttons"><a class="button main" href=${pathOf('p', name, 'd', node)}>Open</a>
-      <a class="button" href=${`${pathOf('p', name, 'd', node)}?tab=rows`}>Rows</a><a class="button" href=${`${pathOf('p', name, 'd', node)}?tab=quality`}>Quality</a>
-      <a class="button" href=${`${pathOf('p', name, 'events')}?dataset=${encodeURIComponent(node)}`}>Events</a><button type="button" onClick=${() => setParams({ run: node, d: null })}>Run only this</button></p>`}</aside>`;
+      ${has('jobs.rows') && may('read') && html`<a class="button" href=${`${pathOf('p', name, 'd', node)}?tab=rows`}>Rows</a>`}<a class="button" href=${`${pathOf('p', name, 'd', node)}?tab=quality`}>Quality</a>
+      <a class="button" href=${`${pathOf('p', name, 'events')}?dataset=${encodeURIComponent(node)}`}>Events</a>${has('jobs.plan') && html`<button type="button" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setParams({ run: node, d: null })}>Run only this</button>`}</p>`}</aside>`;
 }
 
 function tally(graph, states, foretold) {
@@ -123,20 +127,20 @@ function tally(graph, states, foretold) {
 
 function GraphScreen({ name, row, runDialog }) {
   const answer = useData(apiOf(name, 'graph'));
-  const lagAnswer = useData(apiOf(name, 'lag'));
+  const lag = useLag(name);
   const foretold = useForetold(name);
   if (answer.fault?.status === 404 && answer.data === undefined) {
-    return html`<${Empty} title=${row.last ? 'No graph is stored yet.' : 'Never run.'}><p>The plan shows what the first run does; nothing is started by it.</p><p class="buttons"><button type="button" class="main" onClick=${runDialog}>Plan</button></p><${Command} text="sluice validate" /><//>`;
+    return html`<${Empty} title=${row.last ? 'No graph is stored yet.' : 'Never run.'}>${has('jobs.plan') && may('operate') && html`<p>The plan shows what the first run does; nothing is started by it.</p><p class="buttons"><button type="button" class="main" onClick=${runDialog}>Plan</button></p>`}<${Command} text="sluice validate" /><//>`;
   }
-  return html`<${Loaded} of=${answer} lines=${8} command="sluice graph">${(graph) => html`<${GraphView} graph=${graph} lagAnswer=${lagAnswer.data} foretold=${foretold} name=${name} row=${row} runDialog=${runDialog} />`}<//>`;
+  return html`<${Loaded} of=${answer} lines=${8} command="sluice graph">${(graph) => html`<${GraphView} graph=${graph} lag=${lag} foretold=${foretold} name=${name} />`}<//>`;
 }
 
-function GraphView({ graph, lagAnswer, foretold, name, runDialog }) {
+function GraphView({ graph, lag, foretold, name }) {
   const [text, setText] = useParam('select');
   const [chosen, setChosen] = useParam('d');
   const [view, setView] = useParam('view', matchMedia('(max-width: 640px)').matches ? 'list' : 'graph');
   const states = useMemo(() => nodeStates(graph.graph, graph.states ?? {}, foretold), [graph, foretold]);
-  const lags = useMemo(() => new Map((lagAnswer?.flows ?? []).map((each) => [each.flow, each])), [lagAnswer]);
+  const lags = useMemo(() => new Map(lag.flows.map((each) => [each.flow, each])), [lag.flows]);
   const { shown, ids, big, group, isFolded } = useShown(graph, states, text);
   const shorten = useMemo(() => shortNames(graph.graph.datasets.map((each) => each.name)), [graph.graph]);
   const flowOf = useMemo(() => {
@@ -152,7 +156,7 @@ function GraphView({ graph, lagAnswer, foretold, name, runDialog }) {
   if (!graph.layout.nodes.length) return html`<${Empty} title="This pipeline declares no dataset."><p>A function with <code>@table</code> declares one.</p><//>`;
   return html`<div class="toolbar"><input type="search" class="wide-field" placeholder=${GRAPH_HINT} aria-label="Select datasets" title=${`Search, or select: ${GRAPH_HINT}`} value=${text} onInput=${(event) => setText(event.target.value)} />
       ${text && html`<span class="quiet" role="status">${ids?.size ?? 0} selected</span>`}
-      ${ids?.size ? html`<button type="button" onClick=${() => setParams({ run: [...ids].filter((id) => graph.graph.datasets.some((each) => each.name === id)).join(',') })}>Run these</button>` : null}
+      ${ids?.size && has('jobs.plan') ? html`<button type="button" disabled=${!may('operate')} onClick=${() => setParams({ run: [...ids].filter((id) => graph.graph.datasets.some((each) => each.name === id)).join(',') })}>Run these</button>` : null}
       ${group && html`<span class="chip">group ${group} <button type="button" class="quiet-button" aria-label="Show all groups" onClick=${() => setParams({ group: null })}>✕</button></span>`}
       ${big && !group && view === 'graph' && html`<button type="button" onClick=${() => setParams({ fold: isFolded ? '0' : null })}>${isFolded ? `Show all ${number(graph.layout.nodes.length)} nodes` : 'Fold into groups'}</button>`}
       <span class="spring"></span><${Choice} label="View" value=${view} set=${setView} of=${[['graph', 'Graph'], ['list', 'List']]} /></div>
@@ -161,7 +165,7 @@ function GraphView({ graph, lagAnswer, foretold, name, runDialog }) {
     ? html`<div class="grow"><${FlowList} graph=${graph} states=${graph.states ?? {}} lags=${lags} foretold=${foretold} name=${name} ids=${ids} short=${shorten} /></div>`
     : html`<${Graph} layout=${shown} states=${shownStates} lags=${lags} foretold=${foretold} chosen=${chosen} dimmed=${dimmed} choose=${choose} open=${open} flowOf=${flowOf} label=${`Graph of ${name}`} />`}
       ${chosen && html`<${Side} node=${chosen} graph=${graph} states=${graph.states ?? {}} lags=${lags} foretold=${foretold} name=${name} shorten=${shorten} close=${() => setChosen('')} />`}</div>
-    <p class="quiet graph-foot">${tally(graph, graph.states ?? {}, foretold)}</p>`;
+    <p class="quiet graph-foot">${tally(graph, graph.states ?? {}, foretold)}${lag.at ? html`. Unread rows measured at ${when(lag.at)}` : ''}${lag.measure ? html`. <button type="button" class="link" onClick=${lag.measure} disabled=${lag.busy}>${lag.busy ? 'Measuring…' : 'Measure unread rows'}</button>` : ''}</p><${FaultBox} fault=${lag.fault} />`;
 }
 
 function StopDialog({ name, row, close }) {
@@ -174,7 +178,7 @@ export function Pipeline({ name, parts }) {
   const answer = useData(apiOf(name));
   const list = useData('/pipelines').data?.pipelines;
   const row = answer.data ?? list?.find((each) => each.name === name || each.pipeline_id === name);
-  const doctor = useData(apiOf(name, 'doctor')).data;
+  const doctor = useData(has('jobs.doctor') ? apiOf(name, 'doctor') : null).data;
   const { query } = useLocation();
   const [stopping, setStopping] = useState(false);
   const tab = parts[0] ?? '';
@@ -182,17 +186,18 @@ export function Pipeline({ name, parts }) {
   const runDialog = () => setParams({ run: 'all' });
   useEffect(() => watch(row?.pipeline_id), [row?.pipeline_id]);
   useActions([
-    { key: 'r', title: `Plan and run ${name}`, cli: 'sluice plan', run: runDialog },
-    row?.update && { key: 's', title: `Stop ${name}`, cli: 'sluice stop', run: () => setStopping(true) },
+    has('jobs.plan') && may('operate') && { key: 'r', title: `Plan and run ${name}`, cli: 'sluice plan', run: runDialog },
+    row?.update && may('operate') && { key: 's', title: `Stop ${name}`, cli: 'sluice stop', run: () => setStopping(true) },
     { ...goAction('g p', `Graph of ${name}`, path), cli: 'sluice graph' }, goAction('g u', `Updates of ${name}`, `${path}/updates`), { ...goAction('g e', `Events of ${name}`, `${path}/events`), cli: 'sluice events' },
-    { ...goAction('g d', `Doctor of ${name}`, `${path}/doctor`), cli: 'sluice doctor' }, { ...goAction('g q', `Quarantine of ${name}`, `${path}/quarantine`), cli: 'sluice quarantine list' },
-    { ...goAction('g i', `Ingestion of ${name}`, `${path}/ingest`), cli: 'sluice ingest status' },
+    offered('doctor') && { ...goAction('g d', `Doctor of ${name}`, `${path}/doctor`), cli: 'sluice doctor' }, offered('quarantine') && { ...goAction('g q', `Quarantine of ${name}`, `${path}/quarantine`), cli: 'sluice quarantine list' },
+    offered('ingest') && { ...goAction('g i', `Ingestion of ${name}`, `${path}/ingest`), cli: 'sluice ingest status' },
   ], [name, row?.update?.update_id]);
   if (!row) return answer.fault ? html`<${FaultBox} fault=${answer.fault} retry=${answer.reload} />` : html`<div class="placeholder" aria-busy="true"><i></i><i></i><i></i></div>`;
-  const screen = SCREENS[tab];
+  const screen = offered(tab) ? SCREENS[tab] : null;
+  if (tab && !screen) return html`<${Empty} title=${`There is nothing at ${location.pathname}.`}><a href=${path}>${name}</a><//>`;
   return html`<${Header} row=${row} name=${name} tab=${tab} findings=${doctor?.examination?.findings?.length} runDialog=${runDialog} stopDialog=${() => setStopping(true)} />
     ${row.fault && html`<div class="note bad" role="alert"><p><b>${row.fault.condition}</b> ${row.fault.what}</p><p>${row.fault.remedy}</p></div>`}
     ${screen ? html`<${Lazy} key=${tab} load=${screen[0]} name=${screen[1]} pipeline=${name} row=${row} parts=${parts.slice(1)} />` : html`<${GraphScreen} name=${name} row=${row} runDialog=${runDialog} />`}
-    ${query.get('run') && html`<${Lazy} load=${loadPlan} name="PlanDialog" pipeline=${name} row=${row} selection=${query.get('run')} close=${() => setParams({ run: null })} />`}
+    ${query.get('run') && has('jobs.plan') && may('operate') && html`<${Lazy} load=${loadPlan} name="PlanDialog" pipeline=${name} row=${row} selection=${query.get('run')} close=${() => setParams({ run: null })} />`}
     ${stopping && html`<${StopDialog} name=${name} row=${row} close=${() => setStopping(false)} />`}`;
 }

@@ -5,6 +5,7 @@ import { counted, duration, lastPart, shortNames } from './format.js';
 import { apiOf } from './live.js';
 import { go, pathOf } from './router.js';
 import { jobPath, useData } from './store.js';
+import { has, fieldsOf } from './features.js';
 
 const VERBS = {
   create_table: ['▶', 'set up', 'run'], begin_generation: ['▶', 'begin', 'run'], run_flow: ['▶', 'run', 'run'], publish_rebuild: ['▶', 'publish', 'run'], refresh_view: ['▶', 'refresh', 'run'],
@@ -37,7 +38,7 @@ export function Steps({ steps, times, pipeline, columns = true }) {
     const time = isWork(step) && times?.get(step.flow ?? step.dataset);
     return html`<li key=${index} class=${tone}><span class=${cls('mark', tone)}><i aria-hidden="true">${shape}</i><span>${word}</span></span>
       <a class="what" href=${pathOf('p', pipeline, 'd', step.dataset)} title=${step.words ?? step.flow ?? step.dataset}>${step.kind === 'begin_generation' ? `generation ${step.generation} of ` : ''}${shorten(step.flow ?? step.dataset)}</a>
-      <span class="reason">${step.broken ? html`${step.broken.problem} <span class="quiet">${step.broken.ways}</span> <a href=${pathOf('p', pipeline, 'doctor')}>Ways out</a>` : step.reason}</span>
+      <span class="reason">${step.broken ? html`${step.broken.problem} <span class="quiet">${step.broken.ways}</span> ${has('jobs.doctor') && html`<a href=${pathOf('p', pipeline, 'doctor')}>Ways out</a>`}` : step.reason}</span>
       ${columns && html`<span class="quiet num">${time ? `~${duration(time.median)}` : ''}</span>`}</li>`;
   })}</ul>`;
 }
@@ -87,7 +88,7 @@ function usePlan(pipeline, selection) {
   const [body, setBody] = useState(wanted);
   useEffect(() => { const timer = setTimeout(() => setBody(wanted), 350); return () => clearTimeout(timer); }, [wanted]);
   const incomplete = option.what === 'chosen' && !option.chosen.length;
-  const answer = useData(incomplete ? null : jobPath(pipeline, 'plan', JSON.parse(body)));
+  const answer = useData(incomplete ? null : jobPath(pipeline, 'plan', fieldsOf('plan', JSON.parse(body))));
   useEffect(() => { if (answer.data && Date.now() - answer.at > 15000) answer.reload(); }, [body]);
   const times = useMemo(() => forecast(grid), [grid]);
   const shorten = useMemo(() => shortNames((graph?.datasets ?? []).map((each) => each.name)), [graph]);

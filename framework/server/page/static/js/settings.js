@@ -3,6 +3,7 @@ import { Act, Choice, Copy, Dialog, Empty, Loaded, Mark, Table, Time, html, say,
 import { post, request } from './api.js';
 import { bytes } from './format.js';
 import { useData } from './store.js';
+import { has, may } from './features.js';
 
 const ROLES = [['view', 'view', 'states, names and events'], ['read', 'read', 'also rows'], ['operate', 'operate', 'also run, stop, repair'], ['manage', 'manage', 'also schedules and tokens']];
 
@@ -19,7 +20,7 @@ function Tokens() {
   const answer = useData('/tokens');
   const [making, set] = useState(false);
   const revoke = (each) => async () => { await request(`/tokens/${encodeURIComponent(each.id)}`, { method: 'DELETE' }); say(`${each.name} is revoked.`); answer.reload(); };
-  return html`<${Loaded} of=${answer} command="sluice token list">${({ tokens }) => html`<p><button type="button" onClick=${() => set(true)}>New token…</button></p>
+  return html`<${Loaded} of=${answer} command="sluice serve token list">${({ tokens }) => html`<p><button type="button" onClick=${() => set(true)}>New token…</button></p>
     ${tokens.length ? html`<${Table} label="Tokens" rows=${tokens} keyOf=${(each) => each.id} columns=${[['name', (each) => each.name, 'name'], ['role', (each) => each.role], ['pipelines', (each) => (each.pipelines?.length ? each.pipelines.join(', ') : 'all'), 'wrap'], ['expires', (each) => (each.expires_at ? html`<${Time} at=${each.expires_at} />` : 'never')], ['last used', (each) => (each.last_used_at ? html`<${Time} at=${each.last_used_at} relative />` : 'never')], ['', (each) => html`<${Act} small act=${revoke(each)}>Revoke<//>`, 'right']]} />` : html`<${Empty} title="No token."><p>Programs sign in with a token. People don't need one.</p><//>`}
     ${making && html`<${NewToken} close=${() => set(false)} done=${answer.reload} />`}`}<//>`;
 }
@@ -34,10 +35,8 @@ function Alerts() {
 export function Settings() {
   const whoami = useData('/whoami');
   const machine = useData('/machine');
-  const manages = whoami.data?.role === 'manage';
-  return html`<h1>Settings</h1><section><h2>Signed in</h2><${Loaded} of=${whoami} lines=${1}>${(data) => html`<p><b>${data.user}</b>, role <b>${data.role}</b> (${ROLES.find(([key]) => key === data.role)?.[2]})
-      <${Act} small act=${async () => { await request('/session', { method: 'DELETE' }); location.reload(); }}>Sign out<//></p>`}<//></section>
-    <section><h2>Tokens</h2>${manages ? html`<${Tokens} />` : html`<p class="quiet">The role manage sees and makes tokens.</p>`}</section><section><h2>Alerts</h2><${Alerts} /></section>
+  return html`<h1>Settings</h1><section><h2>Signed in</h2><${Loaded} of=${whoami} lines=${1}>${(data) => html`<p><b>${data.user}</b>, role <b>${data.role}</b> (${ROLES.find(([key]) => key === data.role)?.[2]}) <${Act} small act=${async () => { await request('/session', { method: 'DELETE' }); location.reload(); }}>Sign out<//></p>`}<//></section>
+    ${has('tokens') && html`<section><h2>Tokens</h2>${may('manage') ? html`<${Tokens} />` : html`<p class="quiet">The role manage sees and makes tokens.</p>`}</section>`}${has('alerts') && html`<section><h2>Alerts</h2><${Alerts} /></section>`}
     <section><h2>Server</h2><${Loaded} of=${machine}>${(data) => html`<dl class="facts"><div><dt>version</dt><dd>${data.version}</dd></div><div><dt>host</dt><dd>${data.host}</dd></div><div><dt>folders</dt><dd>${data.folders.join(', ')}</dd></div><div><dt>engines</dt><dd>${data.engines.running} of ${data.engines.most}, ${data.engines.queued} waiting</dd></div>
       <div><dt>memory</dt><dd>${bytes(data.memory.total_bytes - data.memory.available_bytes)} of ${bytes(data.memory.total_bytes)}</dd></div></dl>`}<//>
       <p class="quiet">Libraries of this page: preact (MIT), htm (Apache-2.0), uPlot (MIT). Nothing is loaded from other hosts.</p></section>`;

@@ -8,6 +8,7 @@ import { apiOf } from './live.js';
 import { pathOf } from './router.js';
 import { attention, isBad, isOpen, mark } from './states.js';
 import { useData } from './store.js';
+import { has, may, needs } from './features.js';
 
 const ROW = 30;
 const rowsOf = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
@@ -87,7 +88,7 @@ function Log({ update, pipeline }) {
 }
 
 function Lost({ update, pipeline }) {
-  const answer = useData(update.log ? apiOf(pipeline, 'updates', update.update_id, 'log') : null);
+  const answer = useData(update.log && may('read') ? apiOf(pipeline, 'updates', update.update_id, 'log') : null);
   const lines = answer.data?.text.trimEnd().split('\n').slice(-40).join('\n');
   return html`<div class="note bad" role="alert"><p><b>? lost</b> Its process ended without a word${update.host ? ` on ${update.host}` : ''}${update.pid ? ` (process ${update.pid})` : ''}. Checkpoints are consistent: the next update continues.</p>${lines && html`<details open><summary>Last lines</summary><pre class="log">${lines}</pre></details>`}</div>`;
 }
@@ -98,7 +99,7 @@ function Head({ update, pipeline, now, rewind }) {
   const written = update.flows.reduce((sum, flow) => sum + (flow.rows_written ?? 0) + (flow.rows_upserted ?? 0), 0);
   return html`<div class="line update-head"><h2>Update <code>${update.update_id.slice(0, 8)}</code></h2><${Mark} state=${update.state} />
       ${attempts.length > 1 && html`<span class="attempts quiet">attempt ${update.attempt} of ${attempts.length}: ${attempts.map((each) => html`<a href=${pathOf('p', pipeline, 'u', each.update_id)} aria-current=${each.update_id === update.update_id ? 'true' : null}><${Mark} state=${each.state} bare title=${`attempt ${each.attempt}`} /></a>`)}</span>`}
-      <span class="spring"></span>${update.state === 'COMPLETED' && html`<button type="button" onClick=${rewind}>Rewind to its end…</button>`}</div>
+      <span class="spring"></span>${update.state === 'COMPLETED' && has('jobs.rewind') && html`<button type="button" disabled=${!may('operate')} title=${needs('operate')} onClick=${rewind}>Rewind to its end…</button>`}</div>
     <div class="tiles"><${Tile} label=${isOpen(update.state) ? 'running for' : 'took'}>${isOpen(update.state) ? stopwatch(seconds) : duration(seconds)}<//><${Tile} label="rows written">${number(written)}<//>
       <${Tile} label="flows" sub=${update.flows.filter((flow) => isBad(flow.state)).length ? html`<span class="bad">✕ ${update.flows.filter((flow) => isBad(flow.state)).length} failed</span>` : ''}>${update.flows.length}<//>
       <${Tile} label="started" sub=${update.kind?.toLowerCase().replaceAll('_', ' ')}><${Time} at=${update.created_at} /><//>
@@ -118,10 +119,10 @@ function Body({ update, pipeline }) {
   };
   const cli = `sluice rewind --to ${update.update_id}`;
   return html`<${Head} update=${update} pipeline=${pipeline} now=${now} rewind=${() => setRewinding(true)} />
-    ${update.state === 'LOST' ? html`<${Lost} ...${shared} />` : update.error && html`<div class="note bad" role="alert"><pre>${update.error}</pre>${isBad(update.state) && html`<a class="button" href=${pathOf('p', pipeline, 'doctor')}>Ways out</a>`}</div>`}
-    <${Tabs} label="Parts of the update" selected=${tab} of=${[['timeline', 'Timeline'], ['flows', 'Flows'], ['events', 'Events'], ['plan', 'Plan it had'], ['compare', 'Compare'], ...(update.log ? [['log', 'Log']] : [])]} />
+    ${update.state === 'LOST' ? html`<${Lost} ...${shared} />` : update.error && html`<div class="note bad" role="alert"><pre>${update.error}</pre>${isBad(update.state) && has('jobs.doctor') && html`<a class="button" href=${pathOf('p', pipeline, 'doctor')}>Ways out</a>`}</div>`}
+    <${Tabs} label="Parts of the update" selected=${tab} of=${[['timeline', 'Timeline'], ['flows', 'Flows'], ['events', 'Events'], ['plan', 'Plan it had'], ['compare', 'Compare'], ...(update.log && may('read') ? [['log', 'Log']] : [])]} />
     ${(screens[tab] ?? screens.timeline)()}
-    ${rewinding && html`<${Careful} title="Rewind to the end of this update" cli=${cli} verb="Rewind" tone="danger" close=${() => setRewinding(false)} show=${(plan) => html`<${RewindPlan} plan=${plan} />`} run=${(body) => post(apiOf(pipeline, 'jobs', 'rewind'), { to: update.update_id, datasets: [], ...body })}>
+    ${rewinding && html`<${Careful} title="Rewind to the end of this update" cli=${cli} kind="rewind" verb="Rewind" tone="danger" close=${() => setRewinding(false)} show=${(plan) => html`<${RewindPlan} plan=${plan} />`} run=${(body) => post(apiOf(pipeline, 'jobs', 'rewind'), { to: update.update_id, datasets: [], ...body })}>
       <p>Restores all streaming tables to their versions at ${dayAndTime(update.ended_at)}, and lets their flows continue from there. The next update reads again, with the present code, what they have read since.</p><//>`}`;
 }
 
