@@ -1,4 +1,5 @@
 // A time series by uPlot, which is loaded with the first chart.
+import { dayAndTime } from './format.js';
 import { colours, html, useEffect, useRef } from './ui.js';
 
 // Series: [{label, values, tone, bars}] beside the seconds of `times`.
@@ -13,13 +14,16 @@ export function Chart({ times, series, label, height = 190, format = String }) {
       if (gone) return;
       chart?.destroy();
       const palette = colours();
+      const clock = (seconds) => dayAndTime(seconds * 1000);
+      // Hours of a day as 05:00, midnight as its date.
+      const ticks = (self, values, index, space, step) => values.map((value) => { const text = clock(value); return step >= 86400 || text.slice(11, 16) === '00:00' ? text.slice(5, 10) : text.slice(11, 16); });
       const axis = { stroke: palette.quiet, grid: { stroke: palette.line, width: 1 }, ticks: { stroke: palette.line, width: 1 }, font: '11px system-ui, sans-serif' };
       chart = new UPlot({
         width: box.current.clientWidth, height, legend: { live: true }, cursor: { y: false },
-        scales: { x: { time: true }, y: { range: (self, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-        axes: [axis, { ...axis, size: 60, values: (self, ticks) => ticks.map(format) }],
-        series: [{ value: (self, value) => (value == null ? '' : new Date(value * 1000).toISOString().slice(0, 16).replace('T', ' ')) }, ...series.map((each) => ({
-          label: each.label, stroke: palette[each.tone], fill: each.bars ? `${palette[each.tone]}55` : undefined, width: 1.6, points: { show: times.length < 60, size: 5 },
+        scales: { x: { time: true, range: (self, low, high) => { const pad = Math.max(60, (high - low) / Math.max(1, times.length - 1) / 2); return [low - pad, high + pad]; } }, y: { range: (self, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+        axes: [{ ...axis, values: ticks, space: 60 }, { ...axis, size: 60, values: (self, ticks) => ticks.map(format) }],
+        series: [{ value: (self, value) => (value == null ? '' : clock(value).slice(0, 16)) }, ...series.map((each) => ({
+          label: each.label, stroke: palette[each.tone], fill: each.bars ? `${palette[each.tone]}55` : undefined, width: 1.6, points: { show: !each.bars && times.length < 60, size: 5 },
           value: (self, value) => (value == null ? '?' : format(value)), ...(each.bars ? { paths: UPlot.paths.bars({ size: [0.6, 24] }) } : {}),
         }))],
       }, [times, ...series.map((each) => each.values)], box.current);

@@ -1,7 +1,7 @@
 // The event log: at most a page of it is read at once, and only the visible rows are drawn.
 import { Choice, Copy, Empty, FaultBox, VirtualList, cls, html, useEffect, useMemo, useParam, useRef, useState } from './ui.js';
 import { request } from './api.js';
-import { clock, counted, day } from './format.js';
+import { clock, counted, day, dayAndTime } from './format.js';
 import { apiOf, eventListeners, nameOf } from './live.js';
 import { enc, pathOf, setParams } from './router.js';
 
@@ -91,8 +91,9 @@ export function EventList({ pipeline, fixed = {} }) {
   const selected = chosen && events.find((each) => each.id === chosen);
   const focus = useMemo(() => (chosen ? (each) => each.id === chosen : null), []);
   const chips = [['dataset', dataset], ['flow', fixed.flow ? '' : flow], ['update', fixed.update_id ? '' : update]].filter(([, value]) => value);
+  const today = day(Date.now());
   const draw = (event, style) => html`<button type="button" key=${event.id} style=${style} data-row class=${cls('event', TONES[event.level], event.id === chosen && 'selected')} onClick=${() => setChosen(event.id === chosen ? '' : event.id)}>
-    <span class="num quiet">${clock(event.timestamp)}</span><span class="level"><i aria-hidden="true">${SHAPES[event.level]}</i>${event.level}</span><span class="type quiet">${event.event_type}</span><span class="message">${event.message}</span></button>`;
+    <span class="num quiet" title=${dayAndTime(event.timestamp)}>${day(event.timestamp) === today ? clock(event.timestamp) : dayAndTime(event.timestamp).slice(5)}</span><span class="level"><i aria-hidden="true">${SHAPES[event.level]}</i>${event.level}</span><span class="type quiet">${event.event_type}</span><span class="message">${event.message}</span></button>`;
   return html`<div class="toolbar"><input type="search" placeholder="Text" aria-label="Text of events" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
       <${Choice} label="Level" value=${level} set=${setLevel} of=${[['METRICS', 'All'], ['INFO', 'Info'], ['WARN', 'Warnings'], ['ERROR', 'Errors']]} />
       <select aria-label="Type" value=${type} onChange=${(event) => setType(event.target.value)}><option value="">all types</option>${TYPES.map((each) => html`<option value=${each} selected=${each === type}>${each}</option>`)}</select>

@@ -2,6 +2,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './ui.js';
 import { bytes, duration, short } from './format.js';
 import { attention, mark } from './states.js';
+import { Minimap } from './minimap.js';
 
 const SPACE = 'http://www.w3.org/2000/svg';
 const ICONS = {
@@ -75,7 +76,7 @@ function paintNode(element, state, foretold) {
   badge.setAttribute('visibility', found || broken ? 'visible' : 'hidden');
   glyph.textContent = broken && found?.tone !== 'bad' ? '✕' : found?.shape ?? '';
   const rows = state?.rows_upserted || state?.rows_written;
-  const text = broken && found?.tone !== 'bad' ? (foretold ? 'would fail' : 'not resolved') : found && rows ? `${found.word} · ${short(rows)} rows` : found ? found.word : node.note;
+  const text = broken && found?.tone !== 'bad' ? (foretold ? 'would fail' : 'not resolved') : found && rows ? `${found.word} · ${short(rows)} ${rows === 1 ? 'row' : 'rows'}` : found ? found.word : node.note;
   if (note) note.textContent = cut(text ?? '', node.w - 34, 11);
   element.setAttribute('aria-label', `${node.title}, ${String(node.kind).replaceAll('_', ' ')}, ${text}`);
 }
@@ -98,7 +99,7 @@ function build(layout, edgeLag) {
     if (!target) continue;
     const width = text.length * 5.9 + 12;
     path.classList.add('unread');
-    pills.append(svg('g', { class: 'pill', transform: `translate(${target.x + 10} ${target.y + target.h - 8})` }, svg('rect', { width, height: 18, rx: 9 }), svg('text', { x: width / 2, y: 13, 'text-anchor': 'middle' }, text)));
+    pills.append(svg('g', { class: 'pill', transform: `translate(${target.x + 8} ${target.y + target.h - 4})` }, svg('rect', { width, height: 16, rx: 8 }), svg('text', { x: width / 2, y: 11.5, 'text-anchor': 'middle' }, text)));
   }
   for (const node of layout.nodes) {
     const element = nodeElement(node);
@@ -110,33 +111,58 @@ function build(layout, edgeLag) {
 }
 
 const PAD = 28;
+const MOST = 1.15;
+const READABLE = 0.55;
+const isBroken = (state) => Boolean(state && (state.broken || mark(state.state).tone === 'bad'));
 export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, open, label, flowOf }) {
   const frame = useRef();
   const parts = useRef();
   const view = useRef({ x: 0, y: 0, scale: 1 });
   const [zoom, setZoom] = useState(1);
-  const place = () => parts.current?.scene.setAttribute('transform', `translate(${view.current.x} ${view.current.y}) scale(${view.current.scale})`);
-  const fit = (most = 1.15) => {
-    const { clientWidth: width, clientHeight: height } = frame.current;
-    const scale = Math.min(most, (width - PAD * 2) / Math.max(1, layout.width), (height - PAD * 2) / Math.max(1, layout.height));
-    const bounded = Math.max(0.04, scale);
-    view.current = { scale: bounded, x: (width - layout.width * bounded) / 2, y: (height - layout.height * bounded) / 2 };
-    place();
-    setZoom(bounded);
+  const windowOf = useRef();
+  const place = () => {
+    const { x, y, scale } = view.current;
+    parts.current?.scene.setAttribute('transform', `translate(${x} ${y}) scale(${scale})`);
+    frame.current.classList.toggle('far', scale < 0.4);
+    if (!windowOf.current) return;
+    const { element, scale: small } = windowOf.current;
+    Object.assign(element.style, { left: `${(-x / scale) * small}px`, top: `${(-y / scale) * small}px`, width: `${(frame.current.clientWidth / scale) * small}px`, height: `${(frame.current.clientHeight / scale) * small}px` });
+  };
+  const sizes = () => [frame.current.clientWidth, frame.current.clientHeight];
+  const fitting = ([width, height]) => Math.max(0.03, Math.min(MOST, (width - PAD * 2) / Math.max(1, layout.width), (height - PAD * 2) / Math.max(1, layout.height)));
+  const show = (scale, x, y) => { view.current = { scale, x, y }; place(); setZoom(scale); };
+  const fit = () => {
+    const [width, height] = sizes();
+    const scale = fitting([width, height]);
+    show(scale, (width - layout.width * scale) / 2, (height - layout.height * scale) / 2);
+  };
+  const centre = (x, y, scale = view.current.scale) => { const [width, height] = sizes(); show(scale, width / 2 - x * scale, height / 2 - y * scale); };
+  // The first view: all of it if its texts are readable then, else the chosen node, the worst one, or the upper left corner.
+  const begin = () => {
+    const [width, height] = sizes();
+    if (fitting([width, height]) >= READABLE) { fit(); return; }
+    const scale = Math.max(READABLE, Math.min(0.9, (width - PAD * 2) / layout.width));
+    const at = layout.nodes.find((node) => node.id === chosen) ?? layout.nodes.find((node) => isBroken(states.get(node.id)));
+    const within = (value, size, whole) => (whole * scale + PAD * 2 <= size ? (size - whole * scale) / 2 : Math.min(PAD, Math.max(size - PAD - whole * scale, value)));
+    show(scale, within(at ? width / 2 - (at.x + at.w / 2) * scale : PAD, width, layout.width), within(at ? height / 2 - (at.y + at.h / 2) * scale : PAD, height, layout.height));
   };
   const zoomBy = (factor, x = frame.current.clientWidth / 2, y = frame.current.clientHeight / 2) => {
     const before = view.current;
-    const scale = Math.max(0.04, Math.min(3, before.scale * factor));
+    const scale = Math.max(0.03, Math.min(3, before.scale * factor));
     view.current = { scale, x: x - ((x - before.x) * scale) / before.scale, y: y - ((y - before.y) * scale) / before.scale };
     place();
     setZoom(scale);
   };
+  const drawn = useRef();
+  useLayoutEffect(place);
   const lagKey = useMemo(() => JSON.stringify([...lags].map(([name, lag]) => [name, unreadText(lag)])), [lags]);
   useLayoutEffect(() => {
     parts.current = build(layout, (edge) => unreadText(lags.get(flowOf(edge))));
     frame.current.replaceChildren(parts.current.scene);
     for (const [id, element] of parts.current.elements) paintNode(element, states.get(id), foretold.has(id));
-    fit();
+    if (drawn.current === layout) place();
+    else begin();
+    drawn.current = layout;
   }, [layout, lagKey]);
   useLayoutEffect(() => {
     for (const [id, element] of parts.current.elements) paintNode(element, states.get(id), foretold.has(id));
@@ -178,10 +204,17 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     const pairs = { pointerdown: down, pointermove: drag, pointerup: up, pointercancel: up, click, dblclick: twice };
     for (const [name, listener] of Object.entries(pairs)) element.addEventListener(name, listener);
     element.addEventListener('wheel', wheel, { passive: false });
-    const watch = new ResizeObserver(() => { if (!moved) fit(); });
+    let known = sizes().join();
+    const watch = new ResizeObserver(() => { const now = sizes().join(); if (now !== known) { known = now; begin(); } });
     watch.observe(element);
     return () => { for (const [name, listener] of Object.entries(pairs)) element.removeEventListener(name, listener); element.removeEventListener('wheel', wheel); watch.disconnect(); };
   }, [layout, choose, open]);
+  const reveal = ({ x, y, w, h }) => {
+    const [width, height] = sizes();
+    const { scale, x: left, y: top } = view.current;
+    const [from, to, up, down] = [x * scale + left, (x + w) * scale + left, y * scale + top, (y + h) * scale + top];
+    if (from < 0 || up < 0 || to > width || down > height) centre(x + w / 2, y + h / 2);
+  };
   const onKeyDown = (event) => {
     const nodes = layout.nodes;
     const step = { ArrowRight: ['x', 1], ArrowLeft: ['x', -1], ArrowDown: ['y', 1], ArrowUp: ['y', -1] }[event.key];
@@ -195,12 +228,13 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
       const other = axis === 'x' ? 'y' : 'x';
       const next = !at ? nodes[0] : nodes.filter((node) => (node[axis] - at[axis]) * sign > 4)
         .sort((one, two) => Math.abs(one[axis] - at[axis]) + 2.5 * Math.abs(one[other] - at[other]) - Math.abs(two[axis] - at[axis]) - 2.5 * Math.abs(two[other] - at[other]))[0];
-      if (next) choose(next.id);
+      if (next) { choose(next.id); reveal(next); }
     } else return;
     event.preventDefault();
     event.stopPropagation();
   };
   return html`<div class="graph"><svg ref=${frame} tabindex="0" role="group" aria-label=${`${label}. Arrow keys select, Enter opens, plus and minus zoom.`} onKeyDown=${onKeyDown}></svg>
+    ${frame.current && fitting(sizes()) < zoom * 0.9 && html`<${Minimap} layout=${layout} states=${states} windowOf=${windowOf} go=${centre} />`}
     <div class="zoom" role="group" aria-label="Zoom"><button type="button" aria-label="Zoom out" onClick=${() => zoomBy(0.8)}>−</button><button type="button" title="Fit to the window" onClick=${() => fit()}>${Math.round(zoom * 100)} %</button>
       <button type="button" aria-label="Zoom in" onClick=${() => zoomBy(1.25)}>+</button></div></div>`;
 }

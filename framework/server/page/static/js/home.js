@@ -4,6 +4,7 @@ import { bytes, counted, duration, minute, number, stopwatch } from './format.js
 import { pathOf } from './router.js';
 import { isBad, isOpen, mark } from './states.js';
 import { useData } from './store.js';
+import { has } from './features.js';
 
 const needs = (row) => Boolean(row.fault || row.attention || isBad(row.last?.state));
 const FILTERS = [['', 'All', () => true], ['attention', 'Needs you', needs], ['running', 'Running', (row) => isOpen(row.activity)], ['quarantine', 'Quarantine', (row) => row.quarantine_rows > 0]];
@@ -46,12 +47,12 @@ function Row({ row }) {
     <a class="name" href=${path}>${row.name}</a>
     <${Activity} row=${row} />
     <span class="outcome">${last ? html`<span class="quiet">last</span><${Mark} state=${last.state} /><span class="quiet"><${Time} at=${last.ended_at ?? last.created_at} relative /></span>`
-    : html`<${Mark} state="never" />`}</span>
+    : row.fault ? null : html`<${Mark} state="never" />`}</span>
     <${Bars} recent=${row.recent ?? []} to=${`${path}/updates`} />
-    <span class="lag"><span class="quiet">lag</span><${LagText} lag=${row.lag} /></span>
-    <span class="next">${row.next_run ? html`<span class="quiet">next</span>${minute(row.next_run)}` : html`<span class="quiet">${row.continuous ? 'continuous' : row.parked ? 'on data' : 'by hand'}</span>`}</span>
-    <span class="row-end">${row.quarantine_rows > 0 && html`<a class="chip warn" href=${`${path}/quarantine`}>${counted(row.quarantine_rows, 'row')} in quarantine</a>`}
-      ${needs(row) && !row.fault && html`<a class="chip bad" href=${`${path}/doctor`}>Doctor</a>`}</span>
+    <span class="lag">${row.fault ? null : html`<span class="quiet">lag</span><${LagText} lag=${row.lag} />`}</span>
+    <span class="next">${row.next_run ? html`<span class="quiet">next</span>${minute(row.next_run)}` : html`<span class="quiet">${row.fault ? '' : row.continuous ? 'continuous' : row.parked ? 'on data' : 'by hand'}</span>`}</span>
+    <span class="row-end">${row.quarantine_rows > 0 && has('jobs.quarantine') && html`<a class="chip warn" href=${`${path}/quarantine`}>${counted(row.quarantine_rows, 'row')} in quarantine</a>`}
+      ${needs(row) && !row.fault && has('jobs.doctor') && html`<a class="chip bad" href=${`${path}/doctor`}>Doctor</a>`}</span>
     ${worst && html`<p class="why"><span aria-hidden="true">└</span> ${worst.condition && html`<b>${worst.condition}</b>`} ${worst.what}${attempts > 1 ? html`<span class="quiet"> (${attempts} attempts of 1 request)</span>` : null}
       ${worst.remedy && html`<br /><span class="quiet">${worst.remedy}</span>`}</p>`}</li>`;
 }

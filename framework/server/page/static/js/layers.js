@@ -66,43 +66,95 @@ export function ranks(ids, edges) {
   return rank;
 }
 
-const GAP = { across: 56, down: 18 };
-export const curve = (x1, y1, x2, y2) => {
-  const bend = Math.max(18, (x2 - x1) / 2);
-  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-};
+const GAP = { across: 56, down: 20 };
+const LANE = 8;
+const SWEEPS = 6;
 
-// Positions of a part of a graph, or of its groups. `y` of the whole layout gives the order within a layer.
-export function arranged(nodes, edges) {
-  const rank = ranks(nodes.map((node) => node.id), edges);
-  const layers = [];
-  for (const node of [...nodes].sort((one, other) => one.y - other.y)) (layers[rank.get(node.id)] ??= []).push({ ...node });
-  const { up } = neighbours(edges);
-  const placed = new Map();
-  let x = 0;
-  let height = 0;
-  for (const layer of layers.filter(Boolean)) {
-    const wanted = (node) => {
-      const above = [...(up.get(node.id) ?? [])].map((id) => placed.get(id)).filter(Boolean);
-      return above.length ? above.reduce((sum, each) => sum + each.y + each.h / 2, 0) / above.length : null;
-    };
-    layer.forEach((node, index) => { node.wanted = wanted(node) ?? (index ? layer[index - 1].wanted : 0); });
-    layer.sort((one, other) => one.wanted - other.wanted);
-    let y = 0;
-    for (const node of layer) {
-      node.x = x;
-      node.y = Math.max(y, node.wanted - node.h / 2);
-      y = node.y + node.h + GAP.down;
-      placed.set(node.id, node);
+// The tops of boxes in this order that are nearest to the wanted ones (least squares) without overlapping.
+export function packed(boxes, wanted) {
+  let offset = 0;
+  const blocks = [];
+  boxes.forEach((box, index) => {
+    blocks.push({ sum: wanted[index] - offset, count: 1 });
+    while (blocks.length > 1 && blocks.at(-2).sum / blocks.at(-2).count >= blocks.at(-1).sum / blocks.at(-1).count) {
+      const last = blocks.pop();
+      blocks.at(-1).sum += last.sum;
+      blocks.at(-1).count += last.count;
     }
-    height = Math.max(height, y);
-    x += Math.max(...layer.map((node) => node.w)) + GAP.across;
-  }
-  const lines = edges.filter(({ from, to }) => placed.has(from) && placed.has(to)).map((edge) => {
-    const [from, to] = [placed.get(edge.from), placed.get(edge.to)];
-    return { ...edge, path: curve(from.x + from.w, from.y + from.h / 2, to.x, to.y + to.h / 2) };
+    offset += box.h + GAP.down;
   });
-  return { width: Math.max(0, x - GAP.across), height: Math.max(0, height - GAP.down), nodes: [...placed.values()], edges: lines };
+  const tops = [];
+  offset = 0;
+  for (const { sum, count } of blocks) for (let place = 0; place < count; place += 1) { tops.push(sum / count + offset); offset += boxes[tops.length - 1].h + GAP.down; }
+  return tops;
+}
+
+// The layers with a narrow lane in each layer that a long edge passes, and the edges as chains through them.
+function laned(nodes, edges) {
+  const rank = ranks(nodes.map((node) => node.id), edges);
+  const { up } = neighbours(edges);
+  for (const node of nodes) {
+    // A source stands directly before its first reader.
+    const readers = up.has(node.id) ? [] : edges.filter(({ from }) => from === node.id).map(({ to }) => rank.get(to));
+    if (readers.length) rank.set(node.id, Math.max(0, Math.min(...readers) - 1));
+  }
+  const layers = [];
+  const add = (at, node) => { (layers[at] ??= []).push(node); return node; };
+  const copies = new Map([...nodes].sort((one, other) => one.y - other.y).map((node) => [node.id, add(rank.get(node.id), { ...node })]));
+  const chains = edges.filter(({ from, to }) => copies.has(from) && copies.has(to) && from !== to).map((edge) => {
+    const [from, to] = [copies.get(edge.from), copies.get(edge.to)];
+    const steps = [from];
+    for (let at = rank.get(edge.from) + 1; at < rank.get(edge.to); at += 1) steps.push(add(at, { id: `${edge.from}\n${edge.to}\n${at}`, w: 0, h: LANE, y: (from.y + to.y) / 2, lane: true }));
+    return { edge, steps: [...steps, to] };
+  });
+  return { layers: layers.filter(Boolean), chains };
+}
+
+const middle = (node) => node.y + node.h / 2;
+
+function settle(layers, chains) {
+  const before = new Map();
+  const after = new Map();
+  const add = (map, key, value) => { if (!map.has(key)) map.set(key, []); map.get(key).push(value); };
+  for (const { steps } of chains) for (let at = 1; at < steps.length; at += 1) { add(before, steps[at], steps[at - 1]); add(after, steps[at - 1], steps[at]); }
+  for (const layer of layers) packed(layer, layer.map(() => 0)).forEach((top, index) => { layer[index].y = top; });
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const [beside, order] = sweep % 2 ? [after, [...layers].reverse()] : [before, layers];
+    for (const layer of order) {
+      const goals = new Map(layer.map((node) => [node, beside.has(node) ? beside.get(node).reduce((sum, each) => sum + middle(each), 0) / beside.get(node).length : middle(node)]));
+      if (sweep < SWEEPS - 2) layer.sort((one, other) => goals.get(one) - goals.get(other));
+      packed(layer, layer.map((node) => goals.get(node) - node.h / 2)).forEach((top, index) => { layer[index].y = top; });
+    }
+  }
+}
+
+// A line through the lanes of its chain: it turns only between the layers, so that it crosses no box.
+function lineOf(steps) {
+  let path = `M${steps[0].x + steps[0].w} ${middle(steps[0])}`;
+  for (let at = 1; at < steps.length; at += 1) {
+    const [last, next] = [steps[at - 1], steps[at]];
+    const bend = (next.x - last.right) / 2;
+    path += `H${last.right}C${last.right + bend} ${middle(last)} ${next.x - bend} ${middle(next)} ${next.x} ${middle(next)}`;
+  }
+  return path;
+}
+
+// Positions of a part of a graph, or of its groups. `y` of the whole layout gives the first order within a layer.
+export function arranged(nodes, edges) {
+  const { layers, chains } = laned(nodes, edges);
+  settle(layers, chains);
+  const all = layers.flat();
+  const highest = Math.min(...all.map((node) => node.y));
+  let x = 0;
+  for (const layer of layers) {
+    const width = Math.max(...layer.map((node) => node.w));
+    for (const node of layer) Object.assign(node, { x, y: node.y - highest, right: x + width });
+    x += width + GAP.across;
+  }
+  return {
+    width: Math.max(0, x - GAP.across), height: Math.max(0, ...all.map((node) => node.y + node.h)), nodes: all.filter((node) => !node.lane),
+    edges: chains.map(({ edge, steps }) => ({ ...edge, path: lineOf(steps) })),
+  };
 }
 
 // The groups of a graph as one box each, with the number of members and of edges between them.

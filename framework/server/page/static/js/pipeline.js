@@ -160,7 +160,7 @@ function GraphView({ graph, lag, foretold, name }) {
       ${group && html`<span class="chip">group ${group} <button type="button" class="quiet-button" aria-label="Show all groups" onClick=${() => setParams({ group: null })}>✕</button></span>`}
       ${big && !group && view === 'graph' && html`<button type="button" onClick=${() => setParams({ fold: isFolded ? '0' : null })}>${isFolded ? `Show all ${number(graph.layout.nodes.length)} nodes` : 'Fold into groups'}</button>`}
       <span class="spring"></span><${Choice} label="View" value=${view} set=${setView} of=${[['graph', 'Graph'], ['list', 'List']]} /></div>
-    ${faults.length ? html`<div class="note bad" role="alert"><p><b>✕ ${counted(faults.length, 'definition')} can't be resolved.</b> The graph is the last good one where it is dimmed.</p>${faults.map((each) => html`<pre key=${each.name}>${each.error}</pre>`)}</div>` : null}
+    ${faults.length ? html`<div class="note bad" role="alert"><p><b>✕ ${counted(faults.length, 'definition')} can't be resolved.</b> Its nodes have a dashed red border.</p>${faults.map((each) => html`<pre key=${each.name}>${each.error}</pre>`)}</div>` : null}
     <div class=${cls('graph-row', chosen && 'with-side')}>${view === 'list'
     ? html`<div class="grow"><${FlowList} graph=${graph} states=${graph.states ?? {}} lags=${lags} foretold=${foretold} name=${name} ids=${ids} short=${shorten} /></div>`
     : html`<${Graph} layout=${shown} states=${shownStates} lags=${lags} foretold=${foretold} chosen=${chosen} dimmed=${dimmed} choose=${choose} open=${open} flowOf=${flowOf} label=${`Graph of ${name}`} />`}

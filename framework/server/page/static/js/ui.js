@@ -95,7 +95,7 @@ export const Tile = ({ label, children, tone, sub }) => html`<div class=${cls('t
 // A table of data. Columns: [title, (row) => cell, class]. `open` makes rows links for keyboard and mouse.
 export function Table({ columns, rows, keyOf, open, label, selected }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
-    <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind}>${title}</th>`)}</tr></thead>
+    <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind === 'right' ? kind : ''}>${title}</th>`)}</tr></thead>
     <tbody>${rows.map((row, index) => html`<tr key=${keyOf ? keyOf(row) : index} class=${cls(open && 'opens', selected?.(row) && 'selected')}
         onClick=${open && ((event) => !event.target.closest('a,button,input,label,summary') && !String(getSelection()) && open(row))}>
       ${columns.map(([, cell, kind]) => html`<td class=${kind}>${cell(row, index)}</td>`)}</tr>`)}</tbody></table></div>`;
@@ -118,9 +118,10 @@ export function Dialog({ title, children, close, wide, foot }) {
   useEffect(() => {
     const before = document.activeElement;
     if (!element.current.open) element.current.showModal();
+    (element.current.querySelector('[autofocus]') ?? element.current).focus();
     return () => before?.focus?.();
   }, []);
-  return html`<dialog ref=${element} class=${wide ? 'wide' : ''} aria-label=${title} onCancel=${(event) => { event.preventDefault(); close(); }}
+  return html`<dialog ref=${element} tabindex="-1" class=${wide ? 'wide' : ''} aria-label=${title} onCancel=${(event) => { event.preventDefault(); close(); }}
       onMouseDown=${(event) => event.target === element.current && close()}>
     <div class="dialog"><header><h2>${title}</h2><button type="button" class="quiet-button" aria-label="Close" onClick=${close}>✕</button></header>
       <div class="body">${children}</div>${foot && html`<footer>${foot}</footer>`}</div></dialog>`;

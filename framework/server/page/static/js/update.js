@@ -11,6 +11,12 @@ import { useData } from './store.js';
 import { has, may, needs } from './features.js';
 
 const ROW = 30;
+// The time of a flow; while it runs, up to now.
+const lasted = (flow, now) => {
+  const open = isOpen(flow.state) && flow.spans.find((span) => !span.ended_at);
+  if (open) return duration(Math.round((now - Date.parse(open.started_at)) / 1000));
+  return flow.seconds == null ? '' : duration(flow.seconds);
+};
 const rowsOf = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
 
 function Timeline({ update, pipeline, now, shorten, focused }) {
@@ -27,7 +33,7 @@ function Timeline({ update, pipeline, now, shorten, focused }) {
       const [from, to] = [share(Date.parse(span.started_at)), share(span.ended_at ? Date.parse(span.ended_at) : now)];
       const found = mark(span.state ?? flow.state);
       return html`<i class=${cls('span', found.tone, found.key)} title=${`${found.word}, ${duration(((to - from) * (end - start)) / 100000)}`} style=${{ left: `${from}%`, width: `max(5px, ${to - from}%)` }}></i>`;
-    })}</div><span class="num quiet">${flow.seconds == null ? '' : duration(flow.seconds)}</span><${Mark} state=${flow.state} title=${flow.reason} /><span class="num rows">${rowsOf(flow)}</span></div>`;
+    })}</div><span class="num quiet">${lasted(flow, now)}</span><${Mark} state=${flow.state} title=${flow.reason} /><span class="num rows">${rowsOf(flow)}</span></div>`;
   if (!flows.length) return html`<${Empty} title=${isOpen(update.state) ? 'No flow has started yet.' : 'No flow ran.'} />`;
   return html`<div class="toolbar"><${Choice} label="Order" value=${by} set=${setBy} of=${[['time', 'By start'], ['attention', 'By attention']]} /></div>
     <div class="gantt"><div class="gantt-axis" aria-hidden="true">${ticks.map((tick) => html`<span style=${{ left: `${tick * 100}%` }}>${duration((tick * (end - start)) / 1000)}</span>`)}</div>
@@ -73,7 +79,7 @@ function Compare({ update, pipeline, shorten }) {
   const other = chosen || earlier.find((each) => each.state === 'COMPLETED')?.update_id || earlier[0]?.update_id;
   const answer = useData(other ? apiOf(pipeline, 'updates', other) : null);
   if (list && !other) return html`<${Empty} title="There is no update before it." />`;
-  const delta = (row) => (row.slower == null ? '' : html`<span class=${row.slower > 0.5 && row.slower > row.old.seconds * 0.2 ? 'warn' : 'quiet'}>${row.slower >= 0 ? '+' : '−'}${duration(Math.abs(row.slower))}${row.old.seconds > 0 ? ` (${row.slower >= 0 ? '+' : '−'}${Math.abs(Math.round((100 * row.slower) / row.old.seconds))} %)` : ''}</span>`);
+  const delta = (row) => (row.slower == null ? '' : Math.abs(row.slower) < 0.05 ? html`<span class="quiet">same</span>` : html`<span class=${row.slower > 0.5 && row.slower > row.old.seconds * 0.2 ? 'warn' : 'quiet'}>${row.slower >= 0 ? '+' : '−'}${duration(Math.abs(row.slower))}${row.old.seconds > 0 ? ` (${row.slower >= 0 ? '+' : '−'}${Math.abs(Math.round((100 * row.slower) / row.old.seconds))} %)` : ''}</span>`);
   return html`<div class="toolbar"><label>Compared with <select value=${other} onChange=${(event) => setChosen(event.target.value)}>${others.map((each) => html`<option value=${each.update_id} selected=${each.update_id === other}>${dayAndTime(each.created_at)} ${mark(each.state).word} ${each.update_id.slice(0, 8)}</option>`)}</select></label></div>
     <${Loaded} of=${answer}>${(before) => html`<p>This one took <b>${duration(update.seconds)}</b>, the other <b>${duration(before.seconds)}</b>.</p>
       <${Table} label="Comparison" rows=${compared(update, before)} keyOf=${(row) => row.flow.flow} columns=${[['flow', (row) => html`<span title=${row.flow.flow}>${shorten(row.flow.flow)}</span>`, 'name'],

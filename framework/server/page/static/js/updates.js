@@ -1,14 +1,14 @@
 // The updates as a grid on a canvas (columns are updates, rows are flows), and as a list of requests.
-import { Choice, Empty, Loaded, Mark, Table, Time, html, useCanvas, useMemo, useParam, useRef, useState } from './ui.js';
+import { Choice, Empty, Loaded, Mark, Table, Time, html, useCanvas, useMemo, useNow, useParam, useRef, useState } from './ui.js';
 import { request } from './api.js';
-import { counted, duration, shortNames, when } from './format.js';
+import { counted, day, duration, shortNames, stopwatch, when } from './format.js';
 import { apiOf } from './live.js';
 import { go, pathOf } from './router.js';
-import { mark } from './states.js';
+import { isOpen, mark } from './states.js';
 import { useData } from './store.js';
 
 const CELL = 22;
-const HEAD = 64;
+const HEAD = 78;
 
 const toneColour = (palette, tone) => ({ good: palette.good, bad: palette.bad, warn: palette.warn, run: palette.run }[tone] ?? palette.mute);
 
@@ -16,6 +16,7 @@ function drawHead(context, grid, view, palette) {
   const longest = Math.max(1, ...grid.updates.map((each) => each.seconds ?? 0));
   context.fillStyle = palette.panel;
   context.fillRect(0, 0, view.width, HEAD);
+  let dated = -1000;
   for (let column = view.first; column < view.last; column += 1) {
     const update = grid.updates[column];
     const x = view.gutter + column * CELL - view.left;
@@ -25,6 +26,17 @@ function drawHead(context, grid, view, palette) {
     context.fillStyle = toneColour(palette, found.tone);
     context.fillRect(x + 3, HEAD - 16 - height, CELL - 6, height);
     const previous = grid.updates[column - 1];
+    const date = day(update.created_at);
+    if (!previous || day(previous.created_at) !== date || column === view.first) {
+      if (x - dated > 44) {
+        context.fillStyle = palette.quiet;
+        context.textAlign = 'left';
+        context.font = '11px system-ui, sans-serif';
+        context.fillText(date.slice(5), x + 3, 12);
+        dated = x;
+      }
+      context.fillStyle = toneColour(palette, found.tone);
+    }
     if (previous?.request_id === update.request_id) { context.fillRect(x - CELL / 2, HEAD - 13, CELL, 2); }
     context.fillStyle = palette.text;
     context.textAlign = 'center';
@@ -148,6 +160,10 @@ function Grid({ grid, pipeline, filter }) {
     <p class="grid-text" aria-live="polite">${text || html`<span class="quiet">${counted(grid.updates.length, 'update')}, ${counted(grid.flows.length, 'flow')}. Shade: rows written; line: time. Bars joined below are attempts of one request.</span>`}</p>`;
 }
 
+function Running({ since }) {
+  return html`<span class="num">${stopwatch((useNow() - Date.parse(since)) / 1000)}</span>`;
+}
+
 function Requests({ pipeline }) {
   const path = `${apiOf(pipeline, 'updates')}?limit=50`;
   const answer = useData(path);
@@ -156,7 +172,7 @@ function Requests({ pipeline }) {
     ['started', (each) => html`<a href=${pathOf('p', pipeline, 'u', each.attempts.at(-1).update_id)}><${Time} at=${each.created_at} /></a>`],
     ['outcome', (each) => html`<${Mark} state=${each.outcome} />`],
     ['attempts', (each) => (each.attempts.length > 1 ? html`<span class="attempts">${each.attempts.map((one) => html`<a href=${pathOf('p', pipeline, 'u', one.update_id)} title=${`attempt ${one.attempt}`}><${Mark} state=${one.state} bare /></a>`)}</span>` : '1'), 'right'],
-    ['time', (each) => duration(each.seconds), 'right'],
+    ['time', (each) => (isOpen(each.outcome) ? html`<${Running} since=${each.created_at} />` : duration(each.seconds)), 'right'],
     ['kind', (each) => String(each.attempts.at(-1).kind ?? '').toLowerCase().replaceAll('_', ' ')],
     ['started by', (each) => { const one = each.attempts[0]; return html`${one.user ?? '?'} <span class="quiet">${one.started_by === 'server' ? String(one.cause ?? '').toLowerCase().replaceAll('_', ' ') : `in a terminal${one.host ? ` on ${one.host}` : ''}`}</span>`; }],
     ['error', (each) => each.attempts.at(-1).error ?? '', 'wrap quiet'],
