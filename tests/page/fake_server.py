@@ -49,14 +49,36 @@ class FakeServer:
         self.gets: list[str] = []
         self.signed_in = True
         self.url = ""
+        self.refusals: dict[str, tuple[int, str, str, str]] = {}
+        self.asked_streams: list[str] = []
         self._queues: set[asyncio.Queue[str]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def end_streams(self) -> None:
+        """End all streams, as a server that stops."""
+        self._send("")
+
+    @property
+    def streams(self) -> int:
+        """The streams that are read now."""
+        return len(self._queues)
+
+    def wait_for_stream(self, topic: str, *, asked: int = 1) -> None:
+        """Wait until this many streams with a topic, or with the pipeline of that name, have been asked for."""
+        for _ in range(500):
+            names = [each for each in self.asked_streams if topic in each or uid(topic) in each]
+            if len(names) >= asked and self._queues:
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError(self.asked_streams)
+
     def publish(self, kind: str, payload: Json) -> None:
         """Send a message to all streams."""
-        text = f"event: {kind}\ndata: {json.dumps(payload)}\n\n"
-        assert self._loop is not None
+        self._send(f"event: {kind}\ndata: {json.dumps(payload)}\n\n")
+
+    def _send(self, text: str) -> None:
         for queue in tuple(self._queues):
+            assert self._loop is not None
             self._loop.call_soon_threadsafe(queue.put_nowait, text)
 
     def app(self) -> Starlette:
@@ -87,13 +109,14 @@ class FakeServer:
         self._loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._queues.add(queue)
+        self.asked_streams.append(request.query_params["topics"])
         snapshot = json.dumps({"pipelines": self.world.rows, "machine": machine(self.world)})
 
         async def messages() -> AsyncIterator[str]:
             try:
                 yield f"id: b-1\nevent: snapshot\ndata: {snapshot}\n\n"
-                while True:
-                    yield await queue.get()
+                while text := await queue.get():
+                    yield text
             finally:
                 self._queues.discard(queue)
 
@@ -108,6 +131,10 @@ class FakeServer:
             return self._get(path.split("/"), request)
         body = json.loads(await request.body() or b"{}")
         self.posts.append((path, body))
+        if path in self.refusals:
+            status, condition, message, remedy = self.refusals[path]
+            details = [{"@type": "sluice", "condition": condition, "remedy": remedy}]
+            return JSONResponse({"error_code": "X", "message": message, "details": details}, status_code=status)
         return self._post(path.split("/"), body)
 
     def _get(self, parts: list[str], request: Request) -> Response:
@@ -286,7 +313,7 @@ def dataset_answer(world: World, pipeline: str, name: str) -> Json | None:
 @contextmanager
 def serving(server: FakeServer) -> Iterator[FakeServer]:
     """Serve on a free port of the loopback interface, in a thread that ends with the block."""
-    config = uvicorn.Config(server.app(), host="127.0.0.1", port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(server.app(), host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()
@@ -298,6 +325,6 @@ def serving(server: FakeServer) -> Iterator[FakeServer]:
     try:
         yield server
     finally:
+        server.end_streams()
         runner.should_exit = True
-        runner.force_exit = True
         thread.join(5)

@@ -196,6 +196,16 @@ def _add_shop(world: World) -> None:
     ]  # fmt: skip
     world.doctors["shop"] = _examination("shop", _SHOP + "users", flows=9)
     world.jobs[("shop", "plan")] = _shop_plan()
+    world.jobs[("shop", "doctor")] = world.doctors["shop"]["examination"]
+    world.jobs[("shop", "rewind")] = {
+        "time": ago(hours=2),
+        "tables": [
+            {"table": _SHOP + name, "version_before": 41, "version_after": 40, "rows_before": 900, "rows_after": 880}
+            for name in ("orders", "customers")
+        ],
+        "flows": [{"flow": _SHOP + "orders", "reads": ["data/orders again from batch 40"]}],
+    }
+    world.jobs[("shop", "checkpoints-rollback")] = {"change": "generation 2 -> generation 1", "cost": "lost: none"}
     world.jobs[("shop", "checkpoints")] = _generations(_SHOP + "orders")
     world.jobs[("shop", "rows")] = [
         {"id": number, "city": None if number % 7 == 3 else "Østerås" if number % 2 else 'null, "quoted"',
@@ -324,6 +334,7 @@ def _add_bank(world: World) -> None:
          "retained_bytes": 1_200_000_000, "position": "0/1A2B3C4", "gap": None, "new_position_refused": None,
          "error": None, "waits_for": [], "tables": [table, *others]}
     ]  # fmt: skip
+    world.jobs[("bank", "ingest-skip-snapshot")] = "public.events follows its changes only."
     world.jobs[("bank", "ingest-preflight")] = [
         {"gateway": "bank_gateway", "failed": True, "tables": ["public.events", "public.accounts"], "findings": [
             {"condition": "REPLICA_IDENTITY", "severity": "error", "table": "public.audit",
@@ -446,6 +457,41 @@ def hostile(text: str = HOSTILE) -> World:
     world.jobs[("evil", "quarantine")] = [
         {"flow": text, "dataset": text, "reasons": [text], "rows": 1, "state": "OPEN", "first": text, "last": text}
     ]
+    world.jobs[("evil", "quarantine-rows")] = [
+        {"id": text, "state": text, "reasons": [text], "quarantined_at": text, "file": text, "row": {text: text}}
+    ]
+    world.jobs[("evil", "checkpoints")] = [
+        {**each, "state": text, "reason": text, "start": text, "undone_by": text, "sources": [{text: text}]}
+        for each in _generations(name)
+    ]
+    world.jobs[("evil", "plan")] = {
+        "pipeline": text, "summary": text, "warnings": [{"reason": text}], "fault": {"reason": text},
+        "steps": [
+            {"kind": text, "flow": name, "dataset": name, "reason": text, "words": text, "broken": None},
+            {"kind": "run_flow", "flow": name, "dataset": name, "reason": text,
+             "broken": {"problem": text, "ways": text}},
+        ],
+    }  # fmt: skip
+    table = {
+        "table": text, "target": text, "state": text, "generation": 1, "chunks": 3, "percent": None, "error": text,
+        "remaining_seconds": None, "lag_bytes": None, "lag_seconds": None, "way_out": text, "not_copied_children": [text],
+    }  # fmt: skip
+    world.jobs[("evil", "ingest-status")] = [
+        {"gateway": text, "paused": False, "position_name": text, "is_read": True, "retained_bytes": 1, "position": text,
+         "gap": text, "error": text, "waits_for": [text], "tables": [table]}
+    ]  # fmt: skip
+    world.chunks[text] = {"gateway": text, "table": text, "chunks": 3, "done": 1, "killed": [{"chunk": 1, "at": text}],
+                          "runs": [{"state": text, "count": 3}]}  # fmt: skip
+    world.datasets[f"evil {name}"] = {
+        "quality": [{"expectation": text, "action": text, "points": [
+            {"update_id": text, "timestamp": text, "passed": 1, "failed": 1},
+            {"update_id": text, "timestamp": ago(hours=1), "passed": 1, "failed": 1}]}],
+        "versions": [{"version": 1, "timestamp": text, "operation": text, "parameters": {}, "metrics": {text: text}}],
+        "folder": text,
+    }  # fmt: skip
+    world.alerts.append({"at": text, "kind": text, "pipeline": text, "text": text, "recovered_at": None})
+    world.tokens.append({"id": text, "name": text, "role": text, "pipelines": [text], "expires_at": text, "last_used_at": text})
+    world.lags["evil"] = [{"flow": name, "dataset": name, "health": text, "records": 1, "bytes": 1, "seconds": 2.0}]
     world.faults.append({"file": text, "condition": text, "what": text, "remedy": text})
     world.schedules.extend([each | {"pipeline": text, "text": text, "timezone": text} for each in _schedules()])
     return world

@@ -9,12 +9,9 @@ import { fileURLToPath } from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const plain = (text) => text.replace(/\n?\/\/# sourceMappingURL=.*\s*$/, '\n');
-// uPlot has no minified module: its script declares one variable, which becomes the default export.
-const asModule = (text) => `${text.trimEnd()}\nexport default uPlot;\n`;
 const libraries = [
   { name: 'preact', version: '11.2.0', files: { 'dist/preact.mjs': ['preact.mjs', plain], 'hooks/dist/hooks.mjs': ['hooks.mjs', plain] } },
   { name: 'htm', version: '3.1.1', files: { 'dist/htm.mjs': ['htm.mjs', plain] } },
-  { name: 'uplot', version: '1.6.32', files: { 'dist/uPlot.iife.min.js': ['uplot.mjs', asModule], 'dist/uPlot.min.css': ['uplot.css', plain] } },
 ];
 
 const records = libraries.map(({ name, version, files }) => {

@@ -1,5 +1,5 @@
 // The frame of the page: navigation, freshness, theme, sign-in, and the screen of the address.
-import { html, render, say, Toasts, useEffect, useState, Act, Command } from './ui.js';
+import { FaultBox, html, render, Toasts, useEffect, useState, Act, Command } from './ui.js';
 import { onSignIn, request } from './api.js';
 import { clock } from './format.js';
 import { KeyboardDialogs, goAction, openPalette, useActions, useKeyboard } from './keys.js';
@@ -48,7 +48,7 @@ function Screen({ parts }) {
 }
 
 function SignIn({ retry }) {
-  return html`<main class="sign-in"><h1>Sluice</h1><p>This browser is not signed in. Open the address that <code>sluice serve</code> printed, or:</p>
+  return html`<main class="sign-in"><h1>Sluice</h1><${FaultBox} fault=${refused} /><p>This browser is not signed in. Open the address that <code>sluice serve</code> printed, or:</p>
     <${Command} text="sluice serve open" /><p class="quiet">The address has a code that works once. Nobody types a token here.</p><${Act} act=${retry}>Try again<//></main>`;
 }
 
@@ -81,11 +81,13 @@ function App() {
   return html`<${SignIn} retry=${async () => { await request('/whoami'); refresh(() => true); set(false); }} />`;
 }
 
+let refused = null;
+
 async function signIn() {
   const code = new URLSearchParams(location.hash.slice(1)).get('c');
   if (!code) return;
   history.replaceState(null, '', location.pathname + location.search);
-  try { await request('/session', { method: 'POST', body: { code } }); } catch (fault) { setTimeout(() => say(fault.message, 'bad'), 300); }
+  try { await request('/session', { method: 'POST', body: { code } }); } catch (fault) { refused = fault; }
 }
 
 applyTheme(kept());
@@ -93,4 +95,4 @@ await signIn();
 startLive();
 startStream();
 render(html`<${App} />`, document.getElementById('page'));
-requestIdleCallback?.(() => ['updates', 'update', 'events', 'dataset', 'doctor', 'plan'].forEach((each) => import(`./${each}.js`)), { timeout: 3000 });
+requestIdleCallback?.(() => ['updates', 'update', 'events', 'dataset', 'doctor', 'plan'].forEach((each) => import(`./${each}.js`).catch(() => {})), { timeout: 3000 });

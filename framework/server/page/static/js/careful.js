@@ -28,7 +28,7 @@ export function Careful({ title, children, run, cli, close, verb = 'Do it', kind
   const ready = (!hasDryRun || preview !== undefined) && (!typed || word === typed);
   return html`<${Dialog} title=${title} close=${close} foot=${html`
       ${hasDryRun && html`<${Act} act=${attempt({ dry_run: true }, setPreview)} tone=${preview === undefined ? 'main' : ''}>${preview === undefined ? 'Dry run' : 'Dry run again'}<//>`}
-      <${Act} disabled=${!ready} tone=${ready ? tone : ''} title=${ready ? null : hasDryRun && preview === undefined ? 'After the dry run' : `Type ${typed}`} act=${attempt(hasDryRun ? { dry_run: false } : {}, async (value) => { say(`${title}: done.`); await done(value); close(); })}>${verb}<//>
+      <${Act} disabled=${!ready} tone=${ready ? tone : ''} title=${ready ? null : hasDryRun && preview === undefined ? 'After the dry run' : `Type ${typed}`} act=${attempt(hasDryRun ? { dry_run: false } : {}, async (value) => { say(`${title}: done.`); close(); Promise.resolve(done(value)).catch((late) => say(late.message, 'bad')); })}>${verb}<//>
       <span class="spring"></span><button type="button" onClick=${close}>Cancel</button>`}>
     ${children}
     ${preview !== undefined && html`<section class="preview" aria-live="polite"><h3>Dry run: nothing was changed</h3>${show(preview)}</section>`}

@@ -1,38 +1,25 @@
-// A time series by uPlot, which is loaded with the first chart.
-import { dayAndTime } from './format.js';
-import { colours, html, useEffect, useRef } from './ui.js';
+// Bars by update: height = a number of the update, and each bar is a link to it.
+import { html, useState } from './ui.js';
+import { clock, counted, day } from './format.js';
 
-// Series: [{label, values, tone, bars}] beside the seconds of `times`.
-export function Chart({ times, series, label, height = 190, format = String }) {
-  const box = useRef();
-  useEffect(() => {
-    let chart;
-    let gone = false;
-    const draw = async () => {
-      const { default: UPlot } = await import('uplot');
-      if (!document.querySelector('link[href$="uplot.css"]')) document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: '/static/vendor/uplot.css' }));
-      if (gone) return;
-      chart?.destroy();
-      const palette = colours();
-      const clock = (seconds) => dayAndTime(seconds * 1000);
-      // Hours of a day as 05:00, midnight as its date.
-      const ticks = (self, values, index, space, step) => values.map((value) => { const text = clock(value); return step >= 86400 || text.slice(11, 16) === '00:00' ? text.slice(5, 10) : text.slice(11, 16); });
-      const axis = { stroke: palette.quiet, grid: { stroke: palette.line, width: 1 }, ticks: { stroke: palette.line, width: 1 }, font: '11px system-ui, sans-serif' };
-      chart = new UPlot({
-        width: box.current.clientWidth, height, legend: { live: true }, cursor: { y: false },
-        scales: { x: { time: true, range: (self, low, high) => { const pad = Math.max(60, (high - low) / Math.max(1, times.length - 1) / 2); return [low - pad, high + pad]; } }, y: { range: (self, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-        axes: [{ ...axis, values: ticks, space: 60 }, { ...axis, size: 60, values: (self, ticks) => ticks.map(format) }],
-        series: [{ value: (self, value) => (value == null ? '' : clock(value).slice(0, 16)) }, ...series.map((each) => ({
-          label: each.label, stroke: palette[each.tone], fill: each.bars ? `${palette[each.tone]}55` : undefined, width: 1.6, points: { show: !each.bars && times.length < 60, size: 5 },
-          value: (self, value) => (value == null ? '?' : format(value)), ...(each.bars ? { paths: UPlot.paths.bars({ size: [0.6, 24] }) } : {}),
-        }))],
-      }, [times, ...series.map((each) => each.values)], box.current);
-    };
-    draw();
-    const watch = new ResizeObserver(() => chart?.setSize({ width: box.current.clientWidth, height }));
-    watch.observe(box.current);
-    addEventListener('themechange', draw);
-    return () => { gone = true; chart?.destroy(); watch.disconnect(); removeEventListener('themechange', draw); };
-  }, [times, series]);
-  return html`<div class="chart" ref=${box} role="img" aria-label=${label}></div>`;
+const ROUND = [1, 2, 5, 10];
+
+// The smallest round number that is not below the value, such as 20 for 17.
+export function roundUp(value) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+  return ROUND.find((each) => each * power >= value) * power;
+}
+
+// Points: [{at, value, href, text}], oldest first; dates are written where the day changes.
+export function Chart({ points, label, format = String, tone }) {
+  const [hovered, set] = useState(null);
+  const most = roundUp(Math.max(1, ...points.map((each) => each.value ?? 0)));
+  const every = Math.ceil(points.length / 12);
+  const shown = hovered == null ? null : points[hovered];
+  return html`<figure class="chart" aria-label=${label}><div class="chart-body"><div class="chart-scale" aria-hidden="true"><span>${format(most)}</span><span>${format(most / 2)}</span><span>0</span></div>
+    <ol class="chart-bars" onMouseLeave=${() => set(null)}>${points.map((each, index) => {
+    const isDay = index === 0 || day(points[index - 1].at) !== day(each.at);
+    return html`<li key=${index} class=${isDay || index % every === 0 ? 'ticked' : ''} onMouseEnter=${() => set(index)}><a href=${each.href} aria-label=${each.text} onFocus=${() => set(index)} onBlur=${() => set(null)}>
+      <i class=${each.value ? tone : 'none'} style=${{ height: `${each.value ? Math.max(2, (100 * each.value) / most) : 0}%` }}></i></a>${isDay || index % every === 0 ? html`<small aria-hidden="true">${isDay ? day(each.at).slice(5) : clock(each.at).slice(0, 5)}</small>` : null}</li>`;
+  })}</ol></div><figcaption class="quiet">${shown ? shown.text : counted(points.length, 'update')}</figcaption></figure>`;
 }

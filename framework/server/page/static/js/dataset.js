@@ -3,7 +3,7 @@ import { Choice, Command, Copy, Empty, FaultBox, Loaded, Mark, Table, Tabs, Time
 import { post } from './api.js';
 import { Careful } from './careful.js';
 import { Chart } from './chart.js';
-import { bytes, copied, counted, duration, lastPart, number, shortNames, valueText, when } from './format.js';
+import { bytes, copied, counted, dayAndTime, duration, lastPart, number, shortNames, valueText, when } from './format.js';
 import { Graph, nodeStates } from './graph.js';
 import { closure, neighbours, partOf } from './layers.js';
 import { apiOf } from './live.js';
@@ -12,6 +12,7 @@ import { jobPath, useData } from './store.js';
 import { has, may, needs } from './features.js';
 import { useLag } from './lag.js';
 
+const ACTIONS = { __proto__: null, warn: 'are kept', drop: 'are dropped', fail: 'fail the update' };
 const typeText = (type) => {
   if (typeof type === 'string') return type;
   if (type?.type === 'array') return `array<${typeText(type.elementType)}>`;
@@ -24,14 +25,14 @@ function Columns({ dataset }) {
   if (!dataset.schema) return html`<${Empty} title=${/sink/.test(dataset.kind) ? 'A sink has no columns of its own.' : 'Its columns are not known yet.'}>${/sink/.test(dataset.kind) ? null : html`<${Command} text="sluice validate" />`}<//>`;
   return html`<${Table} label="Columns" rows=${fields} keyOf=${(field) => field.name} columns=${[['column', (field) => html`${field.name}${dataset.keys?.includes(field.name) ? html` <span class="chip">key</span>` : ''}`, 'name'],
     ['type', (field) => html`<code>${typeText(field.type)}</code>`], ['null', (field) => (field.nullable ? 'allowed' : 'never')], ['comment', (field) => field.metadata?.comment ?? '', 'wrap quiet']]} />
-    ${dataset.expectations.length ? html`<h3>Expectations</h3><${Table} label="Expectations" rows=${dataset.expectations} columns=${[['name', (each) => each.name, 'name'], ['condition', (each) => html`<code>${each.condition}</code>`, 'wrap'], ['rows that fail', (each) => ({ warn: 'are kept', drop: 'are dropped', fail: 'fail the update' }[each.action] ?? each.action)]]} />` : null}`;
+    ${dataset.expectations.length ? html`<h3>Expectations</h3><${Table} label="Expectations" rows=${dataset.expectations} columns=${[['name', (each) => each.name, 'name'], ['condition', (each) => html`<code>${each.condition}</code>`, 'wrap'], ['rows that fail', (each) => (ACTIONS[each.action] ?? each.action)]]} />` : null}`;
 }
 
 function Cells({ rows, types }) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const numeric = (name) => rows.some((row) => row[name] != null) && rows.every((row) => row[name] == null || typeof row[name] === 'number');
   const columns = names.map((name) => [html`${name}<br /><span class="quiet type-name">${types.get(name) ?? ''}</span>`, (row) => (row[name] == null ? html`<i class="null">null</i>` : valueText(row[name])), numeric(name) ? 'right' : 'cell']);
-  return html`<${Table} label="Rows" rows=${rows} columns=${columns} />`;
+  return html`<${Table} raw label="Rows" rows=${rows} columns=${columns} />`;
 }
 
 function Rows({ dataset, pipeline }) {
@@ -55,15 +56,14 @@ function Rows({ dataset, pipeline }) {
 }
 
 function Quality({ dataset, pipeline }) {
-  const charts = useMemo(() => (dataset.quality ?? []).map((each) => ({ ...each, times: each.points.map((point) => Date.parse(point.timestamp) / 1000),
-    series: [{ label: 'failed', tone: 'bad', bars: true, values: each.points.map((point) => point.failed) }] })), [dataset.quality]);
+  const charts = useMemo(() => (dataset.quality ?? []).map((each) => ({ ...each, bars: each.points.map((point) => ({ at: point.timestamp, value: point.failed, href: pathOf('p', pipeline, 'u', point.update_id), text: `${dayAndTime(point.timestamp).slice(0, 16)}: ${number(point.failed)} failed, ${number(point.passed)} passed` })) })), [dataset.quality]);
   if (!charts.length) return html`<${Empty} title="No expectation has checked rows yet."><p>An expectation is declared with <code>@expect("name", "condition")</code>.</p><//>`;
   return charts.map((each) => {
     const [passed, failed] = [each.points.reduce((sum, point) => sum + point.passed, 0), each.points.reduce((sum, point) => sum + point.failed, 0)];
     const share = passed + failed ? passed / (passed + failed) : null;
     return html`<section class="quality" key=${each.expectation}><h3>${each.expectation} <${Mark} state=${failed ? 'degraded' : 'completed'} word=${failed ? `${number(failed)} failed` : 'all passed'} /></h3>
-      <p class="quiet">${number(passed)} passed${share == null ? '' : ` (${(share * 100).toFixed(share < 1 ? 2 : 0)} %)`} in ${counted(each.points.length, 'update')}; rows that fail ${{ warn: 'are kept', drop: 'are dropped', fail: 'fail the update' }[each.action] ?? each.action}. ${each.action === 'drop' && has('jobs.quarantine') && html`<a href=${pathOf('p', pipeline, 'quarantine')}>Quarantine</a>`}</p>
-      ${each.points.length > 1 && failed ? html`<${Chart} times=${each.times} series=${each.series} label=${`Rows that failed ${each.expectation}, by update`} format=${number} />` : null}</section>`;
+      <p class="quiet">${number(passed)} passed${share == null ? '' : ` (${(share * 100).toFixed(share < 1 ? 2 : 0)} %)`} in ${counted(each.points.length, 'update')}; rows that fail ${ACTIONS[each.action] ?? each.action}. ${each.action === 'drop' && has('jobs.quarantine') && html`<a href=${pathOf('p', pipeline, 'quarantine')}>Quarantine</a>`}</p>
+      ${each.points.length > 1 && failed ? html`<${Chart} points=${each.bars} tone="bad" label=${`Rows that failed ${each.expectation}, by update`} format=${number} />` : null}</section>`;
   });
 }
 
@@ -82,7 +82,7 @@ function Generations({ pipeline, dataset }) {
       const list = mine.filter((each) => each.flow === flow);
       const most = Math.max(1, ...list.map((each) => each.batches));
       return html`<section key=${flow}><h3>Generations${flows.length > 1 ? ` of ${lastPart(flow)}` : ''} ${has('jobs.checkpoints-reset') && html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setCareful({ flow })}>Reset…</button>`}</h3>
-        <ol class="generations">${list.map((each) => html`<li key=${each.number} class=${each.state.toLowerCase()}><b>gen ${each.number}</b><div class="generation-bar"><i style=${{ width: `${Math.max(3, (100 * each.batches) / most)}%` }}></i></div>
+        <ol class="generations">${list.map((each) => html`<li key=${each.number} class=${each.state === 'CURRENT' ? 'current' : ''}><b>gen ${each.number}</b><div class="generation-bar"><i style=${{ width: `${Math.max(3, (100 * each.batches) / most)}%` }}></i></div>
           <span>${counted(each.batches, 'batch', 'batches')}</span><${Mark} state=${each.state === 'CURRENT' ? 'running' : 'skipped'} word=${each.state === 'CURRENT' ? 'current' : each.state.toLowerCase()} />
           <span class="quiet"><${Time} at=${each.begun_at} /> ${each.reason} ${generationText(each)}${each.undone_by ? `; its rows have left the table (${each.undone_by})` : ''}</span>
           ${each.state !== 'CURRENT' && each.state !== 'BUILDING' && has('jobs.checkpoints-rollback') && html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => setCareful({ flow, generation: each.number })}>Roll back…</button>`}
@@ -128,7 +128,7 @@ function Lineage({ dataset, pipeline }) {
     <p class="quiet">Reads ${dataset.reads.length ? dataset.reads.map(lastPart).join(', ') : 'nothing of this pipeline'}. Read by ${dataset.read_by.length ? dataset.read_by.map(lastPart).join(', ') : 'nothing here'}.</p>`}<//>`;
 }
 
-const TABS = { columns: Columns, rows: Rows, quality: Quality, flows: Flows, history: History, lineage: Lineage };
+const TABS = { __proto__: null, columns: Columns, rows: Rows, quality: Quality, flows: Flows, history: History, lineage: Lineage };
 
 export function Dataset({ pipeline, parts }) {
   const [tab] = useParam('tab', 'columns');

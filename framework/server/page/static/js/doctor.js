@@ -16,7 +16,7 @@ function Way({ way, finding, place, pipeline, done }) {
   const [open, set] = useState(false);
   const notes = ['lost', 'repeated', 'reread'].map((name) => [name, way.cost?.[name]?.note]).filter(([, note]) => note);
   return html`<tr data-row><td class="right">${way.number}</td><td class="wrap"><b>${way.text}</b>${way.command && html`<br /><code>${way.command}</code>`}${notes.map(([name, note]) => html`<br /><span class="quiet">* ${name === 'reread' ? 'read again' : name}: ${note}</span>`)}</td>
-    ${['lost', 'repeated', 'reread'].map((name) => html`<td><${Cost} cost=${way.cost} name=${name} /></td>`)}
+    ${['lost', 'repeated', 'reread'].map((name) => html`<td data-title=${name === 'reread' ? 'read again' : name}><${Cost} cost=${way.cost} name=${name} /></td>`)}
     <td class="right">${isByHand(way) ? html`<span class="quiet">by hand</span>` : has('doctor.ways') ? html`<button type="button" class="small" disabled=${!may('operate')} title=${needs('operate')} onClick=${() => set(true)}>Dry run…</button>` : html`<${Copy} text=${way.command} />`}
       ${open && html`<${Careful} title=${`${way.number}. ${way.text}`} cli=${`sluice doctor ${lastPart(finding.flow)} --apply ${way.number}`} close=${() => set(false)} done=${done} verb=${`Do ${way.number}`}
         tone=${way.cost?.lost?.rows === 0 ? 'main' : 'danger'} typed=${way.cost?.lost?.rows === 0 || way.cost?.lost?.is_gone ? undefined : lastPart(finding.flow)}
@@ -31,7 +31,7 @@ function Finding({ finding, place, pipeline, done, times }) {
       <span class="quiet">${finding.since ? html`since <${Time} at=${finding.since} />` : ''}${finding.updates > 1 ? `, in ${finding.updates} updates` : ''}</span></header>
     <p>${finding.meaning}</p><p class="quiet">${finding.condition && html`<code>${finding.condition}</code> `}${finding.cause}</p>
     <dl class="facts"><div><dt>position</dt><dd>${position}</dd></div>${finding.location && html`<div><dt>declared at</dt><dd><code>${finding.location}</code></dd></div>`}${finding.evidence.map((each) => html`<div><dt>evidence</dt><dd>${each}</dd></div>`)}${time && html`<div><dt>a run takes</dt><dd>~${duration(time.median)}</dd></div>`}</dl>
-    <div class="scroll" tabindex="0" role="region" aria-label="Ways out"><table class="ways"><thead><tr><th></th><th scope="col">way out, least harm first</th><th scope="col">lost</th><th scope="col">repeated</th><th scope="col">read again</th><th></th></tr></thead>
+    <div class="scroll cards" tabindex="0" role="region" aria-label="Ways out"><table class="ways"><thead><tr><th></th><th scope="col">way out, least harm first</th><th scope="col">lost</th><th scope="col">repeated</th><th scope="col">read again</th><th></th></tr></thead>
       <tbody>${finding.ways.map((way) => html`<${Way} key=${way.number} way=${way} finding=${finding} place=${place} pipeline=${pipeline} done=${done} />`)}</tbody></table></div></article>`;
 }
 

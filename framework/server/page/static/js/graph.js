@@ -121,6 +121,7 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
   const [zoom, setZoom] = useState(1);
   const windowOf = useRef();
   const place = () => {
+    if (!frame.current) return;
     const { x, y, scale } = view.current;
     parts.current?.scene.setAttribute('transform', `translate(${x} ${y}) scale(${scale})`);
     frame.current.classList.toggle('far', scale < 0.4);
@@ -128,7 +129,7 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     const { element, scale: small } = windowOf.current;
     Object.assign(element.style, { left: `${(-x / scale) * small}px`, top: `${(-y / scale) * small}px`, width: `${(frame.current.clientWidth / scale) * small}px`, height: `${(frame.current.clientHeight / scale) * small}px` });
   };
-  const sizes = () => [frame.current.clientWidth, frame.current.clientHeight];
+  const sizes = () => [frame.current?.clientWidth ?? 1, frame.current?.clientHeight ?? 1];
   const fitting = ([width, height]) => Math.max(0.03, Math.min(MOST, (width - PAD * 2) / Math.max(1, layout.width), (height - PAD * 2) / Math.max(1, layout.height)));
   const show = (scale, x, y) => { view.current = { scale, x, y }; place(); setZoom(scale); };
   const fit = () => {

@@ -8,7 +8,7 @@ import { setParams } from './router.js';
 import { jobPath, useData } from './store.js';
 import { has, may, needs } from './features.js';
 
-const CHUNKS = { DONE: ['■', 'committed', 'good'], FLIGHT: ['▓', 'in flight, read again after a kill', 'run'], STAGED: ['▒', 'staged', 'accent'], AGAIN: ['↻', 'read again', 'warn'], TODO: ['□', 'to do', 'line'] };
+const CHUNKS = { __proto__: null, DONE: ['■', 'committed', 'good'], FLIGHT: ['▓', 'in flight, read again after a kill', 'run'], STAGED: ['▒', 'staged', 'accent'], AGAIN: ['↻', 'read again', 'warn'], TODO: ['□', 'to do', 'line'] };
 
 // The runs of equal chunks as [state, first chunk, count].
 export function expanded(runs) {

@@ -1,6 +1,6 @@
 // Messages of the stream change the known answers. Messages of one flow that come between two frames count once.
 import { API } from './api.js';
-import { onMessage } from './stream.js';
+import { onMessage, opened } from './stream.js';
 import { patch, refresh } from './store.js';
 
 const enc = encodeURIComponent;
@@ -8,6 +8,8 @@ const names = new Map();
 export const eventListeners = new Set();
 const flows = new Map();
 let planned = false;
+const SLACK = 500;
+const ENDED = ['COMPLETED', 'FAILED', 'CANCELED', 'LOST'];
 
 const known = (id) => [id, names.get(id)].filter(Boolean).map((each) => `/pipelines/${enc(each)}`);
 
@@ -46,13 +48,15 @@ const handlers = {
       patch('/pipelines', (before) => ({ ...before, pipelines: data.pipelines }));
     }
     if (data.machine) patch('/machine', () => data.machine);
-    refresh((path) => !(data.pipelines && path === '/pipelines') && !(data.machine && path === '/machine'));
+    // What was asked for when this stream began is as new as the stream.
+    refresh((path) => !(data.pipelines && path === '/pipelines') && !(data.machine && path === '/machine'), opened() - SLACK);
   },
   pipeline: keepRow,
   machine: (data) => patch('/machine', () => data),
   update(data) {
     const roots = known(data.pipeline_id);
-    refresh((path) => roots.some((root) => path.startsWith(`${root}/updates`) || path.startsWith(`${root}/grid`)));
+    const parts = ['/updates', '/grid', ...(ENDED.includes(data.state) ? ['/graph', '/datasets', '/lag'] : [])];
+    refresh((path) => roots.some((root) => parts.some((part) => path.startsWith(root + part))));
   },
   flow(data) {
     flows.set(`${data.pipeline_id} ${data.flow.flow}`, data);

@@ -17,11 +17,12 @@ import { has, may, needs } from './features.js';
 import { useLag } from './lag.js';
 
 const SCREENS = {
+  __proto__: null,
   updates: [() => import('./updates.js'), 'Updates'], u: [() => import('./update.js'), 'Update'], events: [() => import('./events.js'), 'Events'],
   d: [() => import('./dataset.js'), 'Dataset'], doctor: [() => import('./doctor.js'), 'Doctor'], quarantine: [() => import('./quarantine.js'), 'Quarantine'],
   ingest: [() => import('./ingest.js'), 'Ingestion'], plan: [() => import('./plan.js'), 'PlanScreen'],
 };
-const NEEDS = { doctor: 'jobs.doctor', quarantine: 'jobs.quarantine', ingest: 'jobs.ingest-status', plan: 'jobs.plan' };
+const NEEDS = { __proto__: null, doctor: 'jobs.doctor', quarantine: 'jobs.quarantine', ingest: 'jobs.ingest-status', plan: 'jobs.plan' };
 const offered = (tab) => !NEEDS[tab] || has(NEEDS[tab]);
 const loadPlan = () => import('./plan.js');
 const FOLD_ABOVE = 150;

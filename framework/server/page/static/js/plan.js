@@ -8,6 +8,7 @@ import { jobPath, useData } from './store.js';
 import { has, fieldsOf } from './features.js';
 
 const VERBS = {
+  __proto__: null,
   create_table: ['▶', 'set up', 'run'], begin_generation: ['▶', 'begin', 'run'], run_flow: ['▶', 'run', 'run'], publish_rebuild: ['▶', 'publish', 'run'], refresh_view: ['▶', 'refresh', 'run'],
   skip_step: ['–', 'skip', 'quiet'], keep_stored: ['–', 'keep', 'quiet'], refuse_table: ['✕', 'refuse', 'bad'],
 };

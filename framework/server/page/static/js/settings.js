@@ -39,5 +39,5 @@ export function Settings() {
     ${has('tokens') && html`<section><h2>Tokens</h2>${may('manage') ? html`<${Tokens} />` : html`<p class="quiet">The role manage sees and makes tokens.</p>`}</section>`}${has('alerts') && html`<section><h2>Alerts</h2><${Alerts} /></section>`}
     <section><h2>Server</h2><${Loaded} of=${machine}>${(data) => html`<dl class="facts"><div><dt>version</dt><dd>${data.version}</dd></div><div><dt>host</dt><dd>${data.host}</dd></div><div><dt>folders</dt><dd>${data.folders.join(', ')}</dd></div><div><dt>engines</dt><dd>${data.engines.running} of ${data.engines.most}, ${data.engines.queued} waiting</dd></div>
       <div><dt>memory</dt><dd>${bytes(data.memory.total_bytes - data.memory.available_bytes)} of ${bytes(data.memory.total_bytes)}</dd></div></dl>`}<//>
-      <p class="quiet">Libraries of this page: preact (MIT), htm (Apache-2.0), uPlot (MIT). Nothing is loaded from other hosts.</p></section>`;
+      <p class="quiet">Libraries of this page: preact (MIT) and htm (Apache-2.0). Nothing is loaded from other hosts.</p></section>`;
 }

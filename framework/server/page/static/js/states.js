@@ -1,5 +1,7 @@
 // The status grammar: each state has a shape, a word and a tone, everywhere the same.
+// A name of data such as `__proto__` must find nothing here.
 const GRAMMAR = {
+  __proto__: null,
   running: ['●', 'running', 'run'],
   starting: ['◔', 'starting', 'run'],
   waiting: ['◌', 'waiting', 'quiet'],
@@ -19,6 +21,7 @@ const GRAMMAR = {
 };
 
 const WORDS = {
+  __proto__: null,
   queued: 'waiting', created: 'waiting', waiting_for_resources: 'waiting', waiting: 'waiting',
   initializing: 'starting', setting_up_tables: 'starting', resetting: 'starting', starting: 'starting', deploying: 'starting', recovering: 'starting',
   running: 'running', following: 'running', snapshot: 'running', confirming: 'running', resync: 'waiting', building: 'running',

@@ -23,12 +23,14 @@ const tell = (entry) => entry.listeners.forEach((each) => each());
 async function load(entry) {
   if (entry.busy) { entry.again = true; return; }
   entry.busy = true;
+  const asked = Date.now();
   try {
     const [path, body] = entry.path.split('#');
     const place = (job) => { entry.place = job.place; tell(entry); };
     entry.data = body === undefined ? await read(path) : await post(path, JSON.parse(decodeURIComponent(body)), { onPlace: place });
     entry.fault = null;
     entry.at = Date.now();
+    entry.asked = asked;
   } catch (fault) {
     entry.fault = fault;
   }
@@ -54,10 +56,10 @@ export function useData(path) {
   return { data: entry.data, fault: entry.fault, at: entry.at, loading: entry.data === undefined && !entry.fault, busy: entry.busy, place: entry.place, reload: () => load(entry) };
 }
 
-// Marks answers as old: those on the screen are read again now, the others when they are next drawn.
-export function refresh(matches) {
+// Marks answers as old, if they were asked for before `since`: those on the screen are read again now, the others when they are next drawn.
+export function refresh(matches, since = Infinity) {
   for (const entry of entries.values()) {
-    if (entry.path.includes('#') || !matches(entry.path)) continue;
+    if (entry.path.includes('#') || (since < Infinity && entry.busy) || entry.asked > since || !matches(entry.path)) continue;
     if (entry.listeners.size) load(entry);
     else entry.stale = true;
   }

@@ -5,6 +5,9 @@ import { API } from './api.js';
 const NAMES = ['snapshot', 'pipeline', 'machine', 'update', 'flow', 'event', 'lag', 'chunk', 'schedule', 'alert', 'job'];
 const topics = new Set(['home']);
 let reopen = () => {};
+let begun = 0;
+// Since when the present stream has all messages: answers that were asked for before may have missed one.
+export const opened = () => begun;
 const listeners = new Set();
 const watchers = new Set();
 const status = { live: false, since: Date.now(), ever: false };
@@ -28,8 +31,14 @@ function readStream() {
   let wait = 500;
   const open = () => {
     source?.close();
+    begun = Date.now();
     source = new EventSource(`${API}/stream?topics=${[...topics].map(encodeURIComponent).join(',')}`);
-    source.onopen = () => { wait = 500; setLive(true); channel?.postMessage({ live: true }); };
+    source.onopen = () => {
+      wait = 500;
+      if (status.ever && !status.live) begun = Date.now();
+      channel?.postMessage({ live: true, begun });
+      setLive(true);
+    };
     source.onerror = () => {
       setLive(false);
       channel?.postMessage({ live: false });
@@ -40,7 +49,7 @@ function readStream() {
         let data;
         try { data = JSON.parse(message.data); } catch { return; }
         deliver(name, data);
-        channel?.postMessage({ name, data });
+        channel?.postMessage({ name, data, begun });
       });
     }
   };
@@ -59,9 +68,10 @@ export function watch(topic) {
 export function startStream() {
   if (channel) {
     channel.onmessage = ({ data }) => {
+      begun = data.begun ?? begun;
       if (data.name) { setLive(true); deliver(data.name, data.data); }
       else if (data.topic) { if (!topics.has(data.topic)) { topics.add(data.topic); reopen(); } }
-      else if (data.ask) { if (status.leads) channel.postMessage({ live: status.live }); }
+      else if (data.ask) { if (status.leads) channel.postMessage({ live: status.live, begun }); }
       else setLive(data.live);
     };
     channel.postMessage({ ask: true });

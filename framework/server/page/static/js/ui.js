@@ -93,12 +93,13 @@ export const Empty = ({ title, children }) => html`<div class="empty"><b>${title
 export const Tile = ({ label, children, tone, sub }) => html`<div class=${cls('tile', tone)}><small>${label}</small><b>${children}</b>${sub && html`<span>${sub}</span>`}</div>`;
 
 // A table of data. Columns: [title, (row) => cell, class]. `open` makes rows links for keyboard and mouse.
-export function Table({ columns, rows, keyOf, open, label, selected }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
+// On narrow screens each row is a card, if the table is not `raw`.
+export function Table({ columns, rows, keyOf, open, label, selected, raw }) {
+  return html`<div class=${cls('scroll', !raw && 'cards')} tabindex="0" role="region" aria-label=${label}><table>
     <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind === 'right' ? kind : ''}>${title}</th>`)}</tr></thead>
     <tbody>${rows.map((row, index) => html`<tr key=${keyOf ? keyOf(row) : index} class=${cls(open && 'opens', selected?.(row) && 'selected')}
         onClick=${open && ((event) => !event.target.closest('a,button,input,label,summary') && !String(getSelection()) && open(row))}>
-      ${columns.map(([, cell, kind]) => html`<td class=${kind}>${cell(row, index)}</td>`)}</tr>`)}</tbody></table></div>`;
+      ${columns.map(([title, cell, kind]) => html`<td class=${kind} data-title=${typeof title === 'string' && kind !== 'name' ? title : null}>${cell(row, index)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 export function Tabs({ of, selected, name = 'tab', label }) {
@@ -179,6 +180,7 @@ export function useCanvas(draw, dependencies) {
   const canvas = useRef();
   useLayoutEffect(() => {
     const paint = () => {
+      if (!canvas.current) return;
       const { clientWidth: width, clientHeight: height } = canvas.current;
       const scale = devicePixelRatio || 1;
       if (canvas.current.width !== Math.round(width * scale)) canvas.current.width = Math.round(width * scale);
