@@ -17,7 +17,7 @@ _ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-backgrou
 _VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI))"
 # The browser itself reports each answer that is no success; screens show what they make of it.
 _ANSWERS = "Failed to load resource"
-expect.set_options(timeout=5_000)
+expect.set_options(timeout=15_000)
 
 Visit = Callable[..., Page]
 
