@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +50,19 @@ def pipeline_id_of(name: str, root: str) -> str:
     return str(uuid.uuid5(_IDS, f"{name}@{root}"))
 
 
-def find_pipelines(folders: Sequence[Path]) -> Found:
-    """Return the pipelines of all specs below some folders; a spec that is found twice counts once."""
+def find_pipelines(folders: Sequence[Path], entry_at: Callable[[Path], PipelineEntry | Fault] | None = None) -> Found:
+    """Return the pipelines of all specs below some folders; a spec that is found twice counts once.
+
+    Args:
+        folders: the folders.
+        entry_at: returns the pipeline of a spec, such as one that is already known.
+    """
+    loaded = entry_at or entry_of
     entries: dict[str, PipelineEntry] = {}
     faults: list[Fault] = []
     for file in dict.fromkeys(each for folder in folders for each in _specs(folder.resolve())):
         try:
-            entry = entry_of(file)
+            entry = loaded(file)
         except SluiceError as error:
             faults.append(Fault(condition=error.condition, what=_texts(error), remedy=error.remedy, file=str(file)))
             continue

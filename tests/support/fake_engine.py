@@ -25,7 +25,8 @@ def event_line(update_id: str, sequence: int, kind: str, details: dict[str, obje
         "id": f"{update_id}-{sequence}",
         "sequence": {"data_plane_id": {"instance": update_id, "seq_no": sequence}},
         "origin": {
-            "pipeline_id": "p", "pipeline_name": NAME, "update_id": update_id, "host": f"{socket.gethostname()}:{os.getpid()}",
+            "pipeline_id": "p", "pipeline_name": NAME, "update_id": update_id,
+            "host": f"{socket.gethostname()}:{os.getpid()}",
             **({"dataset_name": more["dataset"], "flow_name": more["dataset"]} if "dataset" in more else {}),
         },
         "timestamp": more.get("at") or f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}.{sequence:03d}Z",

@@ -16,6 +16,9 @@ CONDITIONS: dict[str, Condition] = {
         "Pipeline {pipeline} has its storage at {storage}, which the server can't read yet.",
         "Serve pipelines with local storage; `sluice events` and `sluice lag` read this one.",
     ),
+    "SERVE_QUEUE_FULL": Condition(
+        "{most} jobs wait already, which is the most that a server keeps.", "Try again when some of them have ended."
+    ),
     "SERVE_PORT_USED": Condition(
         "Port {port} of {address} is in use.", "Choose another one with --port, or end the process that uses it."
     ),

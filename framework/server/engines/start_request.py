@@ -81,8 +81,9 @@ class StartRequest:
         for name in _LISTS:
             _check_list(name, self.body.get(name))
         _check_list("sluice.history_keys", ours.get("history_keys"))
-        for name, value in (*((each, self.body.get(each)) for each in (*_FLAGS, "development")),
-                            *((f"sluice.{each}", ours.get(each)) for each in ("keep_history", "queue", "continuous"))):  # fmt: skip
+        flags = {each: self.body.get(each) for each in (*_FLAGS, "development")}
+        flags |= {f"sluice.{each}": ours.get(each) for each in ("keep_history", "queue", "continuous")}
+        for name, value in flags.items():
             _check(name, value, value is None or isinstance(value, bool), "true or false")
         _check_texts("parameters", self.body.get("parameters"))
         for flow, starts in _mapping("sluice.starts", ours.get("starts")).items():
@@ -92,8 +93,14 @@ class StartRequest:
 
 
 def engine_command(entry: PipelineEntry, request: StartRequest, identity: UpdateIdentity) -> tuple[str, ...]:
-    """Return the command line of the engine for a request; each value is one argument with its option."""
+    """Return the command line of the engine for a request; each value is one argument with its option.
+
+    Raises:
+        UserError: UPDATE_REQUEST_INVALID.
+    """
     body, ours = request.body, request.ours
+    if body.get("development") not in (None, entry.spec.development):
+        raise _invalid("development", "The spec decides it.")
     program = [sys.executable, "-m", "framework"]
     parameters = [f"--param={key}={value}" for key, value in (body.get("parameters") or {}).items()]
     if body.get("validate_only"):
@@ -122,9 +129,8 @@ def _starts(option: str, flow: str, starts: Mapping[str, list[str]]) -> list[str
 def _check_names(values: Mapping[str, Any], known: tuple[str, ...], prefix: str = "") -> None:
     for name in values:
         if name not in known:
-            raise _invalid(
-                f"{prefix}{name}", f"The field does not exist, or is not supported.{nearest_hint(name, known)}"
-            )
+            why = f"The field does not exist, or is not supported.{nearest_hint(name, known)}"
+            raise _invalid(prefix + name, why)
 
 
 def _check_list(name: str, value: object) -> None:
@@ -140,7 +146,7 @@ def _check_texts(name: str, value: object) -> None:
         _check(f"{name}.{key}", text, key.strip() and "=" not in key, "named without an equals sign")
         if is_secret_name(key):
             why = "Its name is that of a secret, and command lines are visible to other users."
-            raise _invalid(".".join((name, key)), why)
+            raise _invalid(f"{name}.{key}", why)
 
 
 def _mapping(name: str, value: object) -> Mapping[str, Any]:

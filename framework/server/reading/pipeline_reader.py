@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +21,7 @@ from framework.server.values import Activity, Fault, PipelineState, RequestRow, 
 from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 
 _RECENT = 14
+_KEPT_BOARDS = 400
 _EARLY = frozenset({"CREATED", "QUEUED", "WAITING_FOR_RESOURCES", "INITIALIZING", "SETTING_UP_TABLES", "RESETTING"})
 
 
@@ -63,6 +64,8 @@ class PipelineReader:
         self._records_token = ""
         self._tracker: tuple[str, FlowBoardTracker] | None = None
         self._rows: tuple[UpdateRow, ...] = ()
+        self._boards: dict[str, FlowBoard] = {}
+        self._seen: tuple[LockHolder | None, frozenset[str]] | None = None
 
     def look(self) -> Changes:
         """Read what is new in the storage; a storage that can't be read becomes a fault of the state."""
@@ -93,6 +96,16 @@ class PipelineReader:
             return self._tracker[1].board
         return _board(self.events_of(update_id))
 
+    def kept_board(self, row: UpdateRow) -> FlowBoard:
+        """Return the board of an update; that of an ended one is read once."""
+        if not row.has_ended:
+            return self.board(row.update_id)
+        if row.update_id not in self._boards:
+            if len(self._boards) >= _KEPT_BOARDS:
+                self._boards.pop(next(iter(self._boards)), None)
+            self._boards[row.update_id] = self.board(row.update_id)
+        return self._boards[row.update_id]
+
     def events_of(self, update_id: str) -> list[Event]:
         """Return all events of an update, oldest first."""
         found = read_events(self.entry.storage, update_id=update_id)
@@ -100,10 +113,13 @@ class PipelineReader:
 
     def _look(self) -> Changes:
         holder, events = lock_holder(self.entry.storage), self._events()
-        self._read_records()
+        records = self._read_records()
+        running = self._running(holder)
+        seen, self._seen = self._seen, (holder, running)
+        if not events and not records and seen == self._seen and self.state.fault is None:
+            return self._stopping_changes(holder)
         changed = [row for event in events if (row := self._history.apply(event)) is not None]
         flows = self._flows(events)
-        running = self._running(holder)
         before = {each.update_id: each for each in self._rows}
         self.holder, self._rows = holder, self._history.rows(running)
         updates = [each for each in self._rows if before.get(each.update_id) != each]
@@ -114,18 +130,28 @@ class PipelineReader:
             updates=tuple(updates) if before or changed else (), flows=flows, has_new_state=new,
         )  # fmt: skip
 
+    def _stopping_changes(self, holder: LockHolder | None) -> Changes:
+        """Return the changes of a look without news: a request to stop may have come."""
+        if self.state.update is None:
+            return Changes()
+        state = replace(self.state, activity=self._activity(self.state.update, holder))
+        new, self.state = state != self.state, state
+        return Changes(has_new_state=new)
+
     def _events(self) -> list[Event]:
         if self._tail is None:
             self._tail = LogTail(self.entry.storage)
             self._history.load(self._cache)
         return self._tail.poll()
 
-    def _read_records(self) -> None:
-        """Read the run records again if one was written since, before any is read."""
-        token = self.records.token
-        if token != self._records_token:
-            self._history.take(self.records.list_all())
-            self._records_token = token
+    def _read_records(self) -> bool:
+        """Read the run records again if one was written since; return whether that is so."""
+        token = self.records.token  # taken before the records, so that one that is written meanwhile is read next time
+        if token == self._records_token:
+            return False
+        self._history.take(self.records.list_all())
+        self._records_token = token
+        return True
 
     def _running(self, holder: LockHolder | None) -> frozenset[str]:
         opened = [each for each in self._history.records.values() if each.is_open]
@@ -183,6 +209,4 @@ def _board(events: Iterable[Event]) -> FlowBoard:
 
 
 def _with_fault(state: PipelineState, fault: Fault) -> PipelineState:
-    return PipelineState(
-        activity=state.activity, update=state.update, last=state.last, recent=state.recent, fault=fault
-    )
+    return replace(state, fault=fault)
