@@ -42,11 +42,16 @@ _COMMANDS = {
     "doctor": "Explain flows that are broken, stuck or behind, and repair them.",
     "quarantine": "List, show, replay and drop rows that flows could not write.",
     "lag": "Print how far each flow is behind, and whether it is stuck.",
-    "serve": "Serve a page and an API for the pipelines below folders.",
     "ingest": "Check, observe and operate the copies of databases.",
     "session": "Keep Spark ready for the commands of this folder.",
     "prune": "Drop tables that the code no longer declares.",
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
+}
+
+_SERVING = {
+    "serve": "Serve a page and an API for the pipelines below folders.",
+    "open": "Print an address that signs a browser in to a server that runs.",
+    "token": "Create, list and revoke the tokens by which programs use the server.",
 }
 
 _WITHOUT_COLLECTIONS = frozenset({"validate", "plan", "graph", "show", "sql", "run"})
@@ -209,7 +214,7 @@ cli = SluiceGroup(
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
     commands_by_name={
         name: LazyCommand(module=f"framework.cli.{folder}.{name}", summary=summary)
-        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS))
+        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS), ("serving", _SERVING))
         for name, summary in commands.items()
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
