@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,12 @@ from framework.foundation.processes import user_name
 
 if TYPE_CHECKING:
     from framework.server.server import Server
+
+
+def state_folder() -> Path:
+    """Return the folder of the state of this user's servers: tokens, sessions, addresses."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "sluice" / "server"
 
 
 @click.command("serve", cls=SluiceCommand)
@@ -47,7 +54,6 @@ def command(
     Prints the address with a code that signs a browser in, once, within ten minutes; `sluice open` prints another one.
     Programs send a token of `sluice token create`.
     """
-    from framework.server.access.state import state_folder
     from framework.server.server import Settings
     from framework.server.serving import Address, serve
 
