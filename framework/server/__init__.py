@@ -1,1 +1,1 @@
-"""The server: the page and the API for everything that Sluice knows."""
+"""`sluice serve`: the server with its REST API, and the engines that it starts; its process loads no Spark."""
