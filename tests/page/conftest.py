@@ -12,9 +12,19 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.page import recorded
 from tests.page.fake_server import FakeServer, serving
+from tests.page.worlds import World
+from tests.page.healthy import seven_pipelines
 
-_ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
-_VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI))"
+_ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+)
+_VIOLATIONS = (
+    "addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI))"
+)
 # The browser itself reports each answer that is no success; screens show what they make of it.
 _ANSWERS = "Failed to load resource"
 expect.set_options(timeout=15_000)
@@ -83,14 +93,14 @@ def visit(browser: Browser) -> Iterator[Visit]:
 
 
 @contextmanager
-def _served(world: recorded.World) -> Iterator[FakeServer]:
+def _served(world: World) -> Iterator[FakeServer]:
     with serving(FakeServer(world)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def _healthy() -> Iterator[FakeServer]:
-    with _served(recorded.healthy()) as server:
+    with _served(seven_pipelines()) as server:
         yield server
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,7 @@ class FakeServer:
         )
 
     async def _index(self, request: Request) -> Response:
+        del request
         text = (STATIC / "index.html").read_text("utf-8")
         return Response(text, media_type="text/html", headers={"Content-Security-Policy": policy()})
 
@@ -149,34 +150,36 @@ class FakeServer:
                 return JSONResponse({name: getattr(self.world, name)})
             case ["pipelines", name, *rest] if any(each["name"] == name for each in self.world.rows):
                 found = self._of_pipeline(name, rest, request)
-                return JSONResponse(found) if found is not None else _fault(404, "RESOURCE_DOES_NOT_EXIST", "No such thing.")
+                return (
+                    JSONResponse(found)
+                    if found is not None
+                    else _fault(404, "RESOURCE_DOES_NOT_EXIST", "No such thing.")
+                )
         return _fault(404, "RESOURCE_DOES_NOT_EXIST", f"No {'/'.join(parts)}.")
 
     def _of_pipeline(self, name: str, rest: list[str], request: Request) -> Json | None:
         world = self.world
+        simple: dict[str, Callable[[], Json | None]] = {
+            "": lambda: self._row(name),
+            "graph": lambda: world.graphs.get(name),
+            "lag": lambda: {"read_at": ago(seconds=9), "flows": world.lags.get(name, [])},
+            "doctor": lambda: world.doctors.get(name, {"examined_at": None, "examination": None, "job": None}),
+            "updates": lambda: {"requests": requests(world.updates.get(name, [])), "before": None},
+            "grid": lambda: grid(world, name),
+            "events": lambda: events(world.events.get(name, []), request),
+            "chunks": lambda: world.chunks.get(request.query_params["table"]),
+        }
         match rest:
-            case []:
-                row = next(each for each in world.rows if each["name"] == name)
-                return {**row, "spec": {"file": row["spec_file"], "configuration": {}}}
-            case ["graph"]:
-                return world.graphs.get(name)
-            case ["lag"]:
-                return {"read_at": ago(seconds=9), "flows": world.lags.get(name, [])}
-            case ["doctor"]:
-                return world.doctors.get(name, {"examined_at": None, "examination": None, "job": None})
-            case ["updates"]:
-                return {"requests": requests(world.updates.get(name, [])), "before": None}
             case ["updates", update, *more]:
                 return self._update(name, update, more)
-            case ["grid"]:
-                return grid(world, name)
-            case ["events"]:
-                return events(world.events.get(name, []), request)
             case ["datasets", dataset]:
                 return dataset_answer(world, name, dataset)
-            case ["chunks"]:
-                return world.chunks.get(request.query_params["table"])
-        return None
+        found = simple.get("/".join(rest))
+        return None if found is None else found()
+
+    def _row(self, name: str) -> Json:
+        row = next(each for each in self.world.rows if each["name"] == name)
+        return {**row, "spec": {"file": row["spec_file"], "configuration": {}}}
 
     def _update(self, name: str, update: str, more: list[str]) -> Json | None:
         found = next((each for each in self.world.updates.get(name, []) if each["update_id"] == update), None)
@@ -199,7 +202,9 @@ class FakeServer:
         match parts:
             case ["session"]:
                 self.signed_in = body.get("code") == "good"
-                return JSONResponse({"user": "ada"}) if self.signed_in else _fault(401, "UNAUTHENTICATED", "It was used.")
+                return (
+                    JSONResponse({"user": "ada"}) if self.signed_in else _fault(401, "UNAUTHENTICATED", "It was used.")
+                )
             case ["pipelines", name, "jobs", kind]:
                 found = self.world.jobs.get((name, kind))
                 return _job(found) if found is not None else _fault(501, "NOT_IMPLEMENTED", f"{kind} is not here.")
@@ -226,7 +231,8 @@ def machine(world: World) -> Json:
     return {
         "version": "0.1.0", "boot": "b", "host": "etl-1", "folders": ["/home/ada/data"],
         "engines": {"running": 2, "queued": 1, "most": 6},
-        "memory": {"total_bytes": 24_000_000_000, "available_bytes": 18_900_000_000}, "reader_of": None, "features": world.features,
+        "memory": {"total_bytes": 24_000_000_000, "available_bytes": 18_900_000_000}, "reader_of": None,
+        "features": world.features,
     }  # fmt: skip
 
 
@@ -281,7 +287,10 @@ def events(log: list[Json], request: Request) -> Json:
         if _LEVELS.index(each["level"]) >= floor
         and query.get("text", "").lower() in each["message"].lower()
         and query.get("type", each["event_type"]) == each["event_type"]
-        and all(query.get(name, each["origin"][f"{name}_name"]) == each["origin"][f"{name}_name"] for name in ("dataset", "flow"))
+        and all(
+            query.get(name, each["origin"][f"{name}_name"]) == each["origin"][f"{name}_name"]
+            for name in ("dataset", "flow")
+        )
     ]
     end = len(fits)
     for mark, shift in (("before", 0), ("at", 1)):
@@ -313,7 +322,9 @@ def dataset_answer(world: World, pipeline: str, name: str) -> Json | None:
 @contextmanager
 def serving(server: FakeServer) -> Iterator[FakeServer]:
     """Serve on a free port of the loopback interface, in a thread that ends with the block."""
-    config = uvicorn.Config(server.app(), host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        server.app(), host="127.0.0.1", port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=1
+    )
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()

@@ -78,7 +78,9 @@ def test_modules_of_the_first_screen_are_asked_for_at_once() -> None:
 
 def test_no_file_sets_html_or_asks_another_host() -> None:
     """Texts become text nodes, styles are set by properties, and no address of another host is in our code."""
-    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|https?://")
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|https?://"
+    )
     allowed = "http://www.w3.org/2000/svg"  # a name, which is not read
     faults = [
         f"{each.name}: {match}"

@@ -9,14 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
-from tests.page import recorded
 from tests.page.conftest import Visit
-from tests.page.fake_server import serving
-from tests.page.fake_server import FakeServer
+from tests.page.fake_server import FakeServer, serving
+from tests.page.strange import HOSTILE, hostile
 from tests.page.worlds import uid
 
 _STRANGE = {
-    "markup": recorded.HOSTILE,
+    "markup": HOSTILE,
     "template": "${alert(1)}{{7*7}}<!--<svg onload=alert(1)>-->&lt;b&gt;&#x27;%3Cscript%3E",
     "address": "javascript:alert(1)//../../..%2f%2e%2e?x=#c=good",
     "prototype": "__proto__",
@@ -29,14 +28,14 @@ _WIDER = "document.documentElement.scrollWidth - document.documentElement.client
 
 def _paths(text: str) -> list[str]:
     dataset = quote(f"main.{text.replace('.', '')}.t", safe="")
-    pipeline = "/p/evil"
+    update = f"/p/evil/u/{uid('evil', 1)}"
+    tabs = ("columns", "rows", "quality", "flows", "history", "lineage")
     return [
-        pipeline, f"{pipeline}?d={dataset}", f"{pipeline}?view=list", f"{pipeline}?select={quote(text)}",
-        f"{pipeline}/updates?view=list", f"{pipeline}/updates?q={quote(text)}", f"{pipeline}/events?e={uid('evil', 'event', 1)}",
-        f"{pipeline}/u/{uid('evil', 1)}", f"{pipeline}/u/{uid('evil', 1)}?tab=flows", f"{pipeline}/u/{uid('evil', 1)}?tab=plan",
-        *(f"{pipeline}/d/{dataset}?tab={tab}" for tab in ("columns", "rows", "quality", "flows", "history", "lineage")),
-        f"{pipeline}/doctor", f"{pipeline}/quarantine?flow={quote(text)}", f"{pipeline}/ingest?table={quote(text)}",
-        f"{pipeline}?run=all", "/schedules", "/settings", f"/{quote(text, safe='')}", f"/p/{quote(text, safe='')}", "/",
+        "/p/evil", f"/p/evil?d={dataset}", "/p/evil?view=list", f"/p/evil?select={quote(text)}", "/p/evil?run=all",
+        "/p/evil/updates?view=list", f"/p/evil/updates?q={quote(text)}", f"/p/evil/events?e={uid('evil', 'event', 1)}",
+        update, f"{update}?tab=flows", f"{update}?tab=plan", *(f"/p/evil/d/{dataset}?tab={tab}" for tab in tabs),
+        "/p/evil/doctor", f"/p/evil/quarantine?flow={quote(text)}", f"/p/evil/ingest?table={quote(text)}",
+        "/schedules", "/settings", f"/{quote(text, safe='')}", f"/p/{quote(text, safe='')}", "/",
     ]  # fmt: skip
 
 
@@ -55,7 +54,7 @@ def _walk(page: Page, paths: list[str]) -> list[str]:
 @pytest.mark.parametrize("text", _STRANGE.values(), ids=_STRANGE)
 def test_a_hostile_text_in_every_field_is_only_a_text(visit: Visit, text: str) -> None:
     """No script runs, no request leaves, nothing breaks, and the layout holds."""
-    with serving(FakeServer(recorded.hostile(text))) as server:
+    with serving(FakeServer(hostile(text))) as server:
         page = visit(server, "/")
         expect(page.locator(".pipeline-row")).to_have_count(1)
         assert _walk(page, _paths(text)) == []
@@ -65,6 +64,6 @@ def test_a_hostile_text_in_every_field_is_only_a_text(visit: Visit, text: str) -
 @given(text=st.text(min_size=1, max_size=40))
 def test_any_text_in_every_field_is_only_a_text(visit: Visit, text: str) -> None:
     """Texts that Hypothesis draws behave as the chosen ones."""
-    with serving(FakeServer(recorded.hostile(text))) as server:
+    with serving(FakeServer(hostile(text))) as server:
         page = visit(server, "/")
         assert _walk(page, _paths(text)[::3]) == []

@@ -66,7 +66,7 @@ def test_states_of_nodes_have_a_shape_and_a_word(visit: Visit, healthy: FakeServ
     """A node says its state by a glyph and in words, beside its colour."""
     page = visit(healthy, "/p/shop")
     node = page.locator('.node[data-id="main.shop.by_city"]')
-    expect(node.locator(".node-mark text")).to_have_text("–")
+    expect(node.locator(".node-mark text")).to_have_text("\N{EN DASH}")
     expect(node.locator(".note")).to_have_text("skipped")
     expect(page.locator('.node[data-id="main.shop.users"] .node-mark text')).to_have_text("✕")
 
@@ -292,7 +292,9 @@ def test_quarantined_rows_are_replayed_after_a_dry_run(visit: Visit, healthy: Fa
     page = visit(healthy, "/p/shop/quarantine")
     page.get_by_role("link", name="customers").click()
     expect(page.get_by_role("heading", name="Rows of customers")).to_be_visible()
-    expect(page.get_by_role("region", name="Quarantined rows", exact=True)).to_contain_text("data/orders/2026-11-28.json")
+    expect(page.get_by_role("region", name="Quarantined rows", exact=True)).to_contain_text(
+        "data/orders/2026-11-28.json"
+    )
     page.get_by_role("button", name="Replay").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Dry run").click()
@@ -338,7 +340,7 @@ def test_a_schedule_is_paused(visit: Visit, healthy: FakeServer) -> None:
     """The schedules have their next runs, what was missed, and buttons that act."""
     page = visit(healthy, "/schedules")
     flights = page.locator(".schedule", has_text="flights")
-    expect(flights).to_contain_text("missed:")
+    expect(flights).to_contain_text("missed 1 run, the last one at")
     expect(page.locator(".schedule", has_text="bank")).to_contain_text("nothing new")
     flights.get_by_role("button", name="Pause").click()
     expect(page.locator(".toasts")).to_contain_text("flights: paused.")

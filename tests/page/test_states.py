@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from tests.page import recorded
 from tests.page.conftest import Visit
 from tests.page.fake_server import FakeServer, serving
+from tests.page.healthy import seven_pipelines
 from tests.page.worlds import World, event, row, state, uid, update
 
 FEW = ("jobs.plan", "jobs.plan.refresh_selection")
@@ -19,7 +20,7 @@ FEW = ("jobs.plan", "jobs.plan.refresh_selection")
 @pytest.fixture(scope="module")
 def small() -> Iterator[FakeServer]:
     """A server that answers little: no jobs but plans, and a user who may look only."""
-    world = recorded.healthy()
+    world = seven_pipelines()
     with serving(FakeServer(World(rows=world.rows, graphs=world.graphs, updates=world.updates, events=world.events,
                                   datasets=world.datasets, role="view", features=FEW))) as server:  # fmt: skip
         yield server
@@ -28,7 +29,7 @@ def small() -> Iterator[FakeServer]:
 @pytest.fixture
 def own() -> Iterator[FakeServer]:
     """A server of the test's own, whose answers it changes."""
-    with serving(FakeServer(recorded.healthy())) as server:
+    with serving(FakeServer(seven_pipelines())) as server:
         yield server
 
 
@@ -77,10 +78,14 @@ def test_a_lost_update_is_neither_failed_nor_running(visit: Visit, broken: FakeS
     expect(page.get_by_role("alert")).to_contain_text("ended without a word on etl-1 (process 4711)")
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/p/shop/nothing", "/p/nothing", "/mirrors", "/p/shop/u/none", "/p/shop/d/none"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/p/shop/nothing", "/p/nothing", "/mirrors", "/p/shop/u/none", "/p/shop/d/none"]
+)
 def test_a_path_that_does_not_exist_says_so(visit: Visit, healthy: FakeServer, path: str) -> None:
     """No path shows an empty page."""
-    expect(visit(healthy, path).locator("main")).to_contain_text(re.compile("nothing at|No such|no such|No pipelines/nothing|declares no"))
+    expect(visit(healthy, path).locator("main")).to_contain_text(
+        re.compile("nothing at|No such|no such|No pipelines/nothing|declares no")
+    )
 
 
 @pytest.mark.parametrize("path", ["/schedules", "/p/shop/doctor", "/p/shop/quarantine", "/p/shop/ingest"])
@@ -107,7 +112,9 @@ def test_who_may_look_only_changes_nothing(visit: Visit, small: FakeServer) -> N
     expect(page.locator(".node").first).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto(f"{small.url}/p/shop/d/main.shop.orders?tab=rows")
-    expect(page.get_by_role("tab")).to_have_text([re.compile(each) for each in ("Columns", "Quality", "Flows", "History", "Lineage")])
+    expect(page.get_by_role("tab")).to_have_text(
+        [re.compile(each) for each in ("Columns", "Quality", "Flows", "History", "Lineage")]
+    )
     assert small.posts == []
 
 
@@ -115,7 +122,7 @@ def test_a_browser_without_a_session_is_told_how_to_get_one(visit: Visit, own: F
     """No token is typed: the page names the command, and a code in the address signs in once and leaves it."""
     own.signed_in = False
     page = visit(own, "/")
-    expect(page.locator(".sign-in code").last).to_have_text("sluice serve open")
+    expect(page.locator(".sign-in code").last).to_have_text("sluice open")
     page.goto(f"{own.url}/p/shop#c=good")
     page.reload()
     expect(page.locator(".node").first).to_be_visible()
@@ -153,7 +160,7 @@ def test_changes_arrive_by_the_stream_without_a_request(visit: Visit, own: FakeS
 
 def test_a_server_that_goes_leaves_the_data_with_its_time(visit: Visit) -> None:
     """The page says that it reconnects and from when its data is; nothing is blanked."""
-    with serving(FakeServer(recorded.healthy())) as server:
+    with serving(FakeServer(seven_pipelines())) as server:
         page = visit(server, "/")
         expect(page.locator(".fresh")).to_have_text(re.compile("live"))
     expect(page.locator(".fresh")).to_have_text(re.compile(r"reconnecting, data from \d\d:\d\d:\d\d"))

@@ -183,7 +183,7 @@ def graph(pipeline: str, datasets: list[Json], flows: list[Json], states: list[J
 
 
 def _node(name: str, kind: str, note: str) -> Node:
-    return Node(key=name, kind=_KINDS[kind], title=name.split(".")[-1], note=note, full_name=name)
+    return Node(key=name, kind=_KINDS[kind], title=name.rsplit(".", maxsplit=1)[-1], note=note, full_name=name)
 
 
 def _path(points: tuple[tuple[float, float], ...]) -> str:

@@ -49,7 +49,7 @@ function Screen({ parts }) {
 
 function SignIn({ retry }) {
   return html`<main class="sign-in"><h1>Sluice</h1><${FaultBox} fault=${refused} /><p>This browser is not signed in. Open the address that <code>sluice serve</code> printed, or:</p>
-    <${Command} text="sluice serve open" /><p class="quiet">The address has a code that works once. Nobody types a token here.</p><${Act} act=${retry}>Try again<//></main>`;
+    <${Command} text="sluice open" /><p class="quiet">The address has a code that works once. Nobody types a token here.</p><${Act} act=${retry}>Try again<//></main>`;
 }
 
 function Frame() {

@@ -108,10 +108,11 @@ function Flows({ dataset, pipeline }) {
 
 function History({ dataset }) {
   if (!dataset.versions?.length) return html`<${Empty} title="No version yet." />`;
+  const count = (value) => (value == null ? '' : number(Number(value)));
   const metric = (each, ...names) => names.map((name) => each.metrics?.[name]).find((value) => value != null);
   return html`<${Table} label="Versions" rows=${dataset.versions} keyOf=${(each) => each.version} columns=${[['version', (each) => each.version, 'right'], ['committed', (each) => html`<${Time} at=${each.timestamp} />`], ['operation', (each) => each.operation],
-    ['rows', (each) => { const rows = metric(each, 'numOutputRows', 'numTargetRowsInserted'); return rows == null ? '' : `+${number(Number(rows))}`; }, 'right'], ['updated', (each) => metric(each, 'numTargetRowsUpdated', 'numUpdatedRows') ?? '', 'right'], ['deleted', (each) => metric(each, 'numTargetRowsDeleted', 'numDeletedRows') ?? '', 'right'],
-    ['files', (each) => metric(each, 'numFiles', 'numAddedFiles', 'numTargetFilesAdded') ?? '', 'right'], ...(has('jobs.rows.version') && may('read') ? [['', (each) => html`<a href=${`?tab=rows&version=${each.version}`}>rows at ${each.version}</a>`]] : [])]} />`;
+    ['rows', (each) => { const rows = metric(each, ...(each.operation === 'MERGE' ? ['numTargetRowsInserted'] : ['numOutputRows'])); return rows == null ? '' : `+${number(Number(rows))}`; }, 'right'], ['updated', (each) => count(metric(each, 'numTargetRowsUpdated', 'numUpdatedRows')), 'right'], ['deleted', (each) => count(metric(each, 'numTargetRowsDeleted', 'numDeletedRows')), 'right'],
+    ['files', (each) => count(metric(each, 'numFiles', 'numAddedFiles', 'numTargetFilesAdded')), 'right'], ...(has('jobs.rows.version') && may('read') ? [['', (each) => html`<a href=${`?tab=rows&version=${each.version}`}>rows at ${each.version}</a>`]] : [])]} />`;
 }
 
 function Lineage({ dataset, pipeline }) {

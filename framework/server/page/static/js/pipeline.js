@@ -9,7 +9,7 @@ import { goAction, useActions } from './keys.js';
 import { folded, partOf, selected } from './layers.js';
 import { apiOf } from './live.js';
 import { go, pathOf, setParams, useLocation } from './router.js';
-import { attention, isOpen, mark } from './states.js';
+import { attention, isOpen, mark, rowsOf } from './states.js';
 import { jobPath, peek, useData } from './store.js';
 import { watch } from './stream.js';
 import { Lazy } from './lazy.js';
@@ -87,7 +87,7 @@ function FlowList({ graph, states, lags, foretold, name, ids, short: shorten }) 
   const columns = [
     ['flow', ({ flow }) => html`<a href=${pathOf('p', name, 'd', flow.target)}>${flow.name === flow.target ? shorten(flow.name) : `${shorten(flow.name)} into ${shorten(flow.target)}`}</a>`, 'name'],
     ['state', ({ state, flow }) => (foretold.has(flow.target) && !state?.state?.includes('FAIL') ? html`<${Mark} state="failed" word="would fail" />` : html`<${Mark} state=${state?.state ?? 'never'} />`)],
-    ['rows', ({ state }) => (state?.rows_written == null && !state?.rows_upserted ? '' : number((state.rows_written ?? 0) + (state.rows_upserted ?? 0))), 'right'],
+    ['rows', ({ state }) => (rowsOf(state) == null ? '' : number(rowsOf(state))), 'right'],
     ['unread', ({ lag }) => (lag ? `${number(lag.records)} rows` : html`<span class="quiet">?</span>`), 'right'],
     ['reason', ({ state, flow }) => foretold.get(flow.target) || state?.reason || '', 'wrap quiet'],
   ];
@@ -106,8 +106,8 @@ function Side({ node, graph, states, lags, foretold, name, close, shorten }) {
     ${flows.map((flow) => {
       const [state, lag] = [states[flow.name], lags.get(flow.name)];
       return html`<section key=${flow.name}>${flow.name !== node && html`<h3>${shorten(flow.name)}</h3>`}<${Mark} state=${state?.state ?? 'never'} />
-        <dl class="facts">${state?.rows_written != null && html`<div><dt>written</dt><dd>${counted(state.rows_written, 'row')}</dd></div>`}
-          ${state?.rows_upserted ? html`<div><dt>upserted</dt><dd>${counted(state.rows_upserted, 'row')}</dd></div>` : null}${state?.rows_dropped ? html`<div><dt>dropped</dt><dd class="warn">${counted(state.rows_dropped, 'row')}</dd></div>` : null}
+        <dl class="facts">${state?.rows_written != null && !state.rows_upserted && html`<div><dt>written</dt><dd>${counted(state.rows_written, 'row')}</dd></div>`}
+          ${state?.rows_upserted ? html`<div><dt>upserted</dt><dd>${counted(state.rows_upserted, 'row')}</dd></div>` : null}${state?.rows_deleted ? html`<div><dt>deleted</dt><dd>${counted(state.rows_deleted, 'row')}</dd></div>` : null}${state?.rows_dropped ? html`<div><dt>dropped</dt><dd class="warn">${counted(state.rows_dropped, 'row')}</dd></div>` : null}
           ${state?.seconds != null && html`<div><dt>time</dt><dd>${duration(state.seconds)}</dd></div>`}<div><dt>unread</dt><dd>${lag ? `${number(lag.records)} rows, ${bytes(lag.bytes)}, ${duration(lag.seconds)}` : '?'}</dd></div>
           ${flow.declared_at && html`<div><dt>declared at</dt><dd><code>${flow.declared_at}</code></dd></div>`}</dl>${state?.reason && html`<p class="quiet">${state.reason}</p>`}</section>`;
     })}

@@ -79,6 +79,9 @@ function bodyOf(option, flowsOf) {
   return some.length ? { refresh_selection: some } : {};
 }
 
+// What a plan is asked for: the same as an update, without what only records it.
+const planned = ({ sluice, ...body }) => fieldsOf('plan', { ...body, keep_history: sluice?.keep_history });
+
 function usePlan(pipeline, selection) {
   const graph = useData(apiOf(pipeline, 'graph')).data?.graph;
   const grid = useData(`${apiOf(pipeline, 'grid')}?limit=20`).data;
@@ -89,7 +92,7 @@ function usePlan(pipeline, selection) {
   const [body, setBody] = useState(wanted);
   useEffect(() => { const timer = setTimeout(() => setBody(wanted), 350); return () => clearTimeout(timer); }, [wanted]);
   const incomplete = option.what === 'chosen' && !option.chosen.length;
-  const answer = useData(incomplete ? null : jobPath(pipeline, 'plan', fieldsOf('plan', JSON.parse(body))));
+  const answer = useData(incomplete ? null : jobPath(pipeline, 'plan', planned(JSON.parse(body))));
   useEffect(() => { if (answer.data && Date.now() - answer.at > 15000) answer.reload(); }, [body]);
   const times = useMemo(() => forecast(grid), [grid]);
   const shorten = useMemo(() => shortNames((graph?.datasets ?? []).map((each) => each.name)), [graph]);

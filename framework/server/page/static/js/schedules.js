@@ -1,7 +1,7 @@
 // Schedules: the next days as a strip, the next runs, what was missed, pause and run.
-import { Act, Empty, Loaded, Mark, Time, html, say, useMemo } from './ui.js';
+import { Act, Empty, Loaded, Mark, Time, html, say } from './ui.js';
 import { post } from './api.js';
-import { dayAndTime, when } from './format.js';
+import { counted, dayAndTime, when } from './format.js';
 import { pathOf } from './router.js';
 import { useData } from './store.js';
 
@@ -24,14 +24,14 @@ function Schedule({ each, reload }) {
     <p class="quiet">${each.next.length && !each.paused ? html`next ${each.next.map((at, index) => html`${index ? ' · ' : ''}<${Time} at=${at} />`)}` : each.kind === 'on_data' ? 'runs when a source has something new' : 'no next run'}</p>
     ${each.last && html`<p class="quiet">last <${Mark} state=${each.last.outcome} /> ${each.last.update_id ? html`<a href=${pathOf('p', each.pipeline, 'u', each.last.update_id)}><${Time} at=${each.last.at} /></a>` : html`<${Time} at=${each.last.at} />`} ${each.last.reason ?? ''}</p>`}
     <p class="quiet">missed runs: ${each.misfire === 'skip' ? 'skipped' : 'at most one is made up'}; while one runs: ${each.overlap === 'queue' ? 'the next waits' : 'the next is skipped'}${each.retries ? `; ${each.retries} retries` : ''}</p>
-    ${each.missed?.length ? html`<p class="warn">! missed: ${each.missed.map((at) => when(at)).join(', ')}</p>` : null}</li>`;
+    ${each.missed ? html`<p class="warn">! missed ${counted(each.missed, 'run')}${each.last_missed ? html`, the last one at ${when(each.last_missed)}` : ''}</p>` : null}</li>`;
 }
 
 export function Schedules() {
   const answer = useData('/schedules');
-  return html`<h1>Schedules</h1><${Loaded} of=${answer} command="sluice schedule explain">${({ schedules }) => {
-    const timed = useMemo(() => schedules.filter((each) => each.next.length && !each.paused), [schedules]);
-    return schedules.length ? html`${timed.length ? html`<${Strip} schedules=${timed} />` : null}<ul class="schedules">${schedules.map((each) => html`<${Schedule} key=${each.schedule} each=${each} reload=${answer.reload} />`)}</ul>`
-      : html`<${Empty} title="No pipeline has a schedule."><p>In <code>pipeline.yml</code>:</p><pre class="log">${'trigger:\n  cron:\n    quartz_cron_schedule: "0 30 5 * * ?"\n    timezone_id: Europe/Oslo'}</pre><//>`;
+  return html`<h1>Schedules</h1><${Loaded} of=${answer} command="sluice schedule explain">${({ schedules, faults = [] }) => {
+    const timed = schedules.filter((each) => each.next.length && !each.paused);
+    return html`${faults.map((each) => html`<div class="note bad" key=${each.pipeline}><p><b>${each.condition}</b> ${each.pipeline}: ${each.what}</p><p>${each.remedy}</p></div>`)}${schedules.length ? html`${timed.length ? html`<${Strip} schedules=${timed} />` : null}<ul class="schedules">${schedules.map((each) => html`<${Schedule} key=${each.schedule} each=${each} reload=${answer.reload} />`)}</ul>`
+      : html`<${Empty} title="No pipeline has a schedule."><p>In <code>pipeline.yml</code>:</p><pre class="log">${'trigger:\n  cron:\n    quartz_cron_schedule: "0 30 5 * * ?"\n    timezone_id: Europe/Oslo'}</pre><//>`}`;
   }}<//>`;
 }

@@ -20,7 +20,7 @@ function Tokens() {
   const answer = useData('/tokens');
   const [making, set] = useState(false);
   const revoke = (each) => async () => { await request(`/tokens/${encodeURIComponent(each.id)}`, { method: 'DELETE' }); say(`${each.name} is revoked.`); answer.reload(); };
-  return html`<${Loaded} of=${answer} command="sluice serve token list">${({ tokens }) => html`<p><button type="button" onClick=${() => set(true)}>New token…</button></p>
+  return html`<${Loaded} of=${answer} command="sluice token list">${({ tokens }) => html`<p><button type="button" onClick=${() => set(true)}>New token…</button></p>
     ${tokens.length ? html`<${Table} label="Tokens" rows=${tokens} keyOf=${(each) => each.id} columns=${[['name', (each) => each.name, 'name'], ['role', (each) => each.role], ['pipelines', (each) => (each.pipelines?.length ? each.pipelines.join(', ') : 'all'), 'wrap'], ['expires', (each) => (each.expires_at ? html`<${Time} at=${each.expires_at} />` : 'never')], ['last used', (each) => (each.last_used_at ? html`<${Time} at=${each.last_used_at} relative />` : 'never')], ['', (each) => html`<${Act} small act=${revoke(each)}>Revoke<//>`, 'right']]} />` : html`<${Empty} title="No token."><p>Programs sign in with a token. People don't need one.</p><//>`}
     ${making && html`<${NewToken} close=${() => set(false)} done=${answer.reload} />`}`}<//>`;
 }

@@ -38,6 +38,8 @@ export function mark(state) {
   return { key, shape, tone, word: key === 'unknown' && word !== 'unknown' ? word.replaceAll('_', ' ') : name };
 }
 
+// The rows that a flow wrote: those that it upserted are among the written ones.
+export const rowsOf = (flow) => flow?.rows_written ?? (flow?.rows_upserted || null);
 export const isOpen = (state) => ['running', 'starting', 'waiting', 'stopping'].includes(mark(state).key);
 export const isBad = (state) => ['failed', 'lost', 'stuck'].includes(mark(state).key);
 

@@ -6,7 +6,7 @@ import { counted, dayAndTime, duration, number, shortNames, stopwatch } from './
 import { EventList } from './events.js';
 import { apiOf } from './live.js';
 import { pathOf } from './router.js';
-import { attention, isBad, isOpen, mark } from './states.js';
+import { attention, isBad, isOpen, mark, rowsOf } from './states.js';
 import { useData } from './store.js';
 import { has, may, needs } from './features.js';
 
@@ -17,7 +17,7 @@ const lasted = (flow, now) => {
   if (open) return duration(Math.round((now - Date.parse(open.started_at)) / 1000));
   return flow.seconds == null ? '' : duration(flow.seconds);
 };
-const rowsOf = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
+const rowsText = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
 
 function Timeline({ update, pipeline, now, shorten, focused }) {
   const [by, setBy] = useParam('by', 'time');
@@ -33,7 +33,7 @@ function Timeline({ update, pipeline, now, shorten, focused }) {
       const [from, to] = [share(Date.parse(span.started_at)), share(span.ended_at ? Date.parse(span.ended_at) : now)];
       const found = mark(span.state ?? flow.state);
       return html`<i class=${cls('span', found.tone, found.key)} title=${`${found.word}, ${duration(((to - from) * (end - start)) / 100000)}`} style=${{ left: `${from}%`, width: `max(5px, ${to - from}%)` }}></i>`;
-    })}</div><span class="num quiet">${lasted(flow, now)}</span><${Mark} state=${flow.state} title=${flow.reason} /><span class="num rows">${rowsOf(flow)}</span></div>`;
+    })}</div><span class="num quiet">${lasted(flow, now)}</span><${Mark} state=${flow.state} title=${flow.reason} /><span class="num rows">${rowsText(flow)}</span></div>`;
   if (!flows.length) return html`<${Empty} title=${isOpen(update.state) ? 'No flow has started yet.' : 'No flow ran.'} />`;
   return html`<div class="toolbar"><${Choice} label="Order" value=${by} set=${setBy} of=${[['time', 'By start'], ['attention', 'By attention']]} /></div>
     <div class="gantt"><div class="gantt-axis" aria-hidden="true">${ticks.map((tick) => html`<span style=${{ left: `${tick * 100}%` }}>${duration((tick * (end - start)) / 1000)}</span>`)}</div>
@@ -85,7 +85,7 @@ function Compare({ update, pipeline, shorten }) {
       <${Table} label="Comparison" rows=${compared(update, before)} keyOf=${(row) => row.flow.flow} columns=${[['flow', (row) => html`<span title=${row.flow.flow}>${shorten(row.flow.flow)}</span>`, 'name'],
     ['state', (row) => html`${row.flow.state ? html`<${Mark} state=${row.flow.state} />` : ''}${row.old && row.old.state !== row.flow.state ? html` <span class="quiet">was ${mark(row.old.state).word}</span>` : ''}`],
     ['time', (row) => (row.flow.seconds == null ? '' : duration(row.flow.seconds)), 'right'], ['before', (row) => (row.old?.seconds == null ? '' : duration(row.old.seconds)), 'right'], ['slower', delta, 'right'],
-    ['rows', (row) => rowsOf(row.flow), 'right'], ['before', (row) => (row.old ? rowsOf(row.old) : ''), 'right'], ['why', (row) => (row.why ? html`${row.why}${row.was ? html`<br /><span class="quiet">before: ${row.was}</span>` : ''}` : ''), 'wrap quiet']]} />`}<//>`;
+    ['rows', (row) => rowsText(row.flow), 'right'], ['before', (row) => (row.old ? rowsText(row.old) : ''), 'right'], ['why', (row) => (row.why ? html`${row.why}${row.was ? html`<br /><span class="quiet">before: ${row.was}</span>` : ''}` : ''), 'wrap quiet']]} />`}<//>`;
 }
 
 function Log({ update, pipeline }) {
@@ -102,7 +102,7 @@ function Lost({ update, pipeline }) {
 function Head({ update, pipeline, now, rewind }) {
   const attempts = update.request?.attempts ?? [];
   const seconds = update.ended_at ? update.seconds : (now - Date.parse(update.created_at)) / 1000;
-  const written = update.flows.reduce((sum, flow) => sum + (flow.rows_written ?? 0) + (flow.rows_upserted ?? 0), 0);
+  const written = update.flows.reduce((sum, flow) => sum + (rowsOf(flow) ?? 0), 0);
   return html`<div class="line update-head"><h2>Update <code>${update.update_id.slice(0, 8)}</code></h2><${Mark} state=${update.state} />
       ${attempts.length > 1 && html`<span class="attempts quiet">attempt ${update.attempt} of ${attempts.length}: ${attempts.map((each) => html`<a href=${pathOf('p', pipeline, 'u', each.update_id)} aria-current=${each.update_id === update.update_id ? 'true' : null}><${Mark} state=${each.state} bare title=${`attempt ${each.attempt}`} /></a>`)}</span>`}
       <span class="spring"></span>${update.state === 'COMPLETED' && has('jobs.rewind') && html`<button type="button" disabled=${!may('operate')} title=${needs('operate')} onClick=${rewind}>Rewind to its end…</button>`}</div>
