@@ -43,7 +43,7 @@ function Timeline({ update, pipeline, now, shorten, focused }) {
 function Flows({ update, pipeline, shorten }) {
   const rows = [...update.flows].sort((one, other) => attention(one.state) - attention(other.state));
   const columns = [
-    ['flow', (each) => html`<a href=${pathOf('p', pipeline, 'd', each.dataset)}>${shorten(each.flow)}</a>`, 'name'], ['state', (each) => html`<${Mark} state=${each.state} />`], ['rows', rowsOf, 'right'],
+    ['flow', (each) => html`<a href=${pathOf('p', pipeline, 'd', each.dataset)}>${shorten(each.flow)}</a>`, 'name'], ['state', (each) => html`<${Mark} state=${each.state} />`], ['rows', rowsText, 'right'],
     ['time', (each) => (each.seconds == null ? '' : duration(each.seconds)), 'right'],
     ['failed', (each) => (each.records_failed ? html`<span class="warn">${number(each.records_failed)}</span>` : ''), 'right'], ['dropped', (each) => (each.rows_dropped ? html`<span class="warn">${number(each.rows_dropped)}</span>` : ''), 'right'], ['reason', (each) => each.reason, 'wrap quiet'],
   ];
