@@ -17,7 +17,7 @@ const lasted = (flow, now) => {
   if (open) return duration(Math.round((now - Date.parse(open.started_at)) / 1000));
   return flow.seconds == null ? '' : duration(flow.seconds);
 };
-const rowsText = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
+const rowsText = (flow) => (flow.rows_upserted || flow.rows_deleted ? [flow.rows_upserted && `${number(flow.rows_upserted)} up`, flow.rows_deleted && `${number(flow.rows_deleted)} del`].filter(Boolean).join(', ') : flow.rows_written == null ? '' : number(flow.rows_written));
 
 function Timeline({ update, pipeline, now, shorten, focused }) {
   const [by, setBy] = useParam('by', 'time');
