@@ -103,10 +103,10 @@ def test_an_update_outlives_the_server_that_started_it(tmp_path: Path) -> None:
             last["started_by"],
         )
         grid = place.get(url, "/pipelines/shop/grid")
-        assert {"main.default.orders": [("COMPLETED", 1)], "main.default.by_city": [("EXCLUDED", None)]} == {
-            flow: [(cell["state"], cell["rows"]) for cell in cells]
-            for flow, cells in zip(grid["flows"], grid["cells"], strict=True)
-        }
+        assert (["main.default.orders"], [("COMPLETED", 1)]) == (
+            grid["flows"],
+            [(cell["state"], cell["rows"]) for cell in grid["cells"][0]],
+        )
         code = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)[0]
         (place.folder / "shop" / "data" / "orders" / "2.json").write_text('{"id": 2, "city": "Rome"}\n')
         found: dict[str, Any] = {"server": url, "token": place.token}
