@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.page import recorded
 from tests.page.fake_server import FakeServer, serving
-from tests.page.worlds import World
 from tests.page.healthy import seven_pipelines
+from tests.page.worlds import World
 
 _ARGUMENTS = (
     "--headless",
