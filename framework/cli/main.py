@@ -48,6 +48,12 @@ _COMMANDS = {
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }
 
+_SERVING = {
+    "serve": "Serve a page and an API for the pipelines below folders.",
+    "open": "Print an address that signs a browser in to a server that runs.",
+    "token": "Create, list and revoke the tokens by which programs use the server.",
+}
+
 _WITHOUT_COLLECTIONS = frozenset({"validate", "plan", "graph", "show", "sql", "run"})
 """Commands that usually end before garbage collection pays off, which takes an eighth of their CPU time in Python.
 
@@ -208,7 +214,7 @@ cli = SluiceGroup(
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
     commands_by_name={
         name: LazyCommand(module=f"framework.cli.{folder}.{name}", summary=summary)
-        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS))
+        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS), ("serving", _SERVING))
         for name, summary in commands.items()
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

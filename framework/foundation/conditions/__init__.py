@@ -14,7 +14,6 @@ from framework.foundation.conditions import (
     cdc,
     cli,
     cloud_files,
-    comparing,
     databases,
     declare,
     deploy,
@@ -26,6 +25,7 @@ from framework.foundation.conditions import (
     rewind,
     run,
     sandbox_inputs,
+    serving,
     session,
     storage,
     testing,
@@ -43,7 +43,6 @@ CONDITIONS: Mapping[str, Condition] = {
     **session.CONDITIONS,
     **run.CONDITIONS,
     **cli.CONDITIONS,
-    **comparing.CONDITIONS,
     **deploy.CONDITIONS,
     **bundles.CONDITIONS,
     **native.CONDITIONS,
@@ -56,6 +55,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **workspace.CONDITIONS,
     **testing.CONDITIONS,
     **sandbox_inputs.CONDITIONS,
+    **serving.CONDITIONS,
 }
 
 

@@ -22,6 +22,11 @@ RUN_BY = {
     "docs/files.md": ("tests/spark/test_files_page.py",),
     "docs/notebooks.md": ("tests/e2e/test_notebooks.py",),
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
+    "docs/server.md": (
+        "tests/e2e/test_server.py",
+        "tests/unit/server/test_serve_command.py",
+        "tests/unit/server/test_databricks_face.py",
+    ),
     "docs/testing.md": ("tests/e2e/test_testing_kit.py",),
     "docs/sql.md": ("tests/spark/test_sql_files.py",),
     "docs/recovery.md": ("tests/spark/test_recovery_page.py",),
