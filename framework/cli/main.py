@@ -48,6 +48,10 @@ _COMMANDS = {
     "bundle": "Plan and deploy a bundle without interrupting a running snapshot.",
 }
 
+_SERVING = {
+    "schedule": "List, explain, pause and resume the schedules of the pipeline.",
+}
+
 _WITHOUT_COLLECTIONS = frozenset({"validate", "plan", "graph", "show", "sql", "run"})
 """Commands that usually end before garbage collection pays off, which takes an eighth of their CPU time in Python.
 
@@ -208,7 +212,7 @@ cli = SluiceGroup(
     help="Declarative pipelines on Spark and Delta Lake that run anywhere Spark runs.",
     commands_by_name={
         name: LazyCommand(module=f"framework.cli.{folder}.{name}", summary=summary)
-        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS))
+        for folder, commands in (("projects", _PROJECTS), ("commands", _COMMANDS), ("serving", _SERVING))
         for name, summary in commands.items()
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
