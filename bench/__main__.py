@@ -2,7 +2,8 @@
 
 `python -m bench reconcile [--rows N]` compares two tables.
 `python -m bench continuous` runs those of continuous updates, which take minutes in place of pairs. `python -m bench
-snapshots | changes | chunks | kills [--rows N] [--pairs N]` runs those of databases.
+snapshots | changes | chunks | kills [--rows N] [--pairs N]` runs those of databases, and `mysql_snapshots |
+mysql_changes | mysql_kills` the same ones on MariaDB.
 `python -m bench events [--events N]` pages through an event log.
 `python -m bench million [--known N]` reads new files when many are known.
 """
@@ -29,7 +30,6 @@ from bench import (
     many_commands,
     many_tables,
     million,
-    mysql_snapshots,
     reconcile,
     sandbox_tests,
     scale,
@@ -74,9 +74,11 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
 DATABASES: dict[str, tuple[Callable[[int, int], list[Measure]], int, int]] = {
     "chunks": (snapshot_chunks.measure, 3, snapshot_chunks.ROWS),
     "snapshots": (snapshots.measure, 3, snapshot_chunks.ROWS),
-    "mysql_snapshots": (mysql_snapshots.measure, 3, snapshot_chunks.ROWS),
     "changes": (changes.measure, 3, changes.ROWS),
     "kills": (kills.measure, 5, snapshot_chunks.ROWS),
+    "mysql_snapshots": (snapshots.measure_mariadb, 3, snapshot_chunks.ROWS),
+    "mysql_changes": (changes.measure_mariadb, 3, changes.ROWS),
+    "mysql_kills": (kills.measure_mariadb, 5, snapshot_chunks.ROWS),
 }
 """The benchmark, its pairs and its rows, by name."""
 

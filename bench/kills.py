@@ -1,4 +1,8 @@
-"""(g) Rows that a snapshot reads again after kill -9 at random moments, counted by the server."""
+"""(g) Rows that a snapshot reads again after kill -9 at random moments, counted by the server.
+
+`python -m bench kills [--rows N] [--pairs N]` on PostgreSQL, `mysql_kills` on MariaDB. A complete run counts first:
+what it reads beside the rows, such as the catalog, is no reading again.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,15 @@ import json
 import subprocess
 import sys
 import time
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 
-import psycopg2
-
+from bench.mariadb_source import open_mariadb
 from bench.measure import Measure, scratch_folder
-from bench.snapshot_chunks import EVEN, ROWS, fill, plan_tasks
-from framework.demo.postgres_server import PostgresServer
+from bench.postgres_source import open_postgres
+from bench.snapshot_chunks import ROWS
+from bench.sources import Open, Source
 from framework.foundation.processes import kill_session
 
 GOAL = 1.0
@@ -27,49 +31,67 @@ from framework import pipelines as dp
 
 @dp.table
 def copy():
-    reader = spark.readStream.format("postgres_snapshot").option("connection", "bench").option("table", "even")
+    reader = spark.readStream.format("database_snapshot").option("connection", "bench")
+    reader = reader.option("table", spark.conf.get("bench.table"))
     reader = reader.option("connectionsFolder", spark.conf.get("bench.folder"))
     reader = reader.option("chunkBytes", spark.conf.get("bench.chunk_bytes"))
     return reader.option("maxChunksPerTrigger", {_CHUNKS_IN_FLIGHT}).load()
 """
 
 
-def measure(kills: int, rows: int = ROWS) -> list[Measure]:
+def measure(kills: int, rows: int = ROWS, opened: Open = open_postgres) -> list[Measure]:
     """The largest share of a micro-batch that is read again after a kill."""
     random = Random(_SEED)  # noqa: S311 - moments of kills, not secrets
     shares: list[float] = []
-    with PostgresServer({"shared_buffers": "256MB", "max_wal_size": "8GB"}) as server:
-        fill(server.uri(), "even", EVEN, rows)
+    with opened() as source:
+        source.fill("even", rows)
+        whole, in_flight = _read_rows(source, rows, None)
         for _ in range(kills):
-            with scratch_folder() as folder:
-                in_flight = _prepare(folder, server.uri(), rows)
-                before = _rows_read(server.uri())
-                _run_and_kill(folder, after_files=random.randrange(1, _CHUNKS - 1), pause=random.random() / 4)
-                _finish(folder)
-                shares.append((_rows_read(server.uri()) - before - rows) / in_flight)
+            read, _ = _read_rows(source, rows, (random.randrange(1, _CHUNKS - 1), random.random() / 4))
+            shares.append((read - whole) / in_flight)
+            print(f"{read:,} rows read, {whole:,} without a kill", flush=True)
     return [
         Measure(
-            benchmark="g17", what="rows read again after kill -9 / rows of the chunks in flight", unit="x", goal=GOAL,
+            benchmark=f"g{source.letters}",
+            what=f"rows of {source.name} read again after kill -9 / rows of the chunks in flight", unit="x", goal=GOAL,
             value=max(shares), detail=f"{kills} kills, {_CHUNKS_IN_FLIGHT} chunks of {_CHUNKS} in flight, seed {_SEED}",
         )
     ]  # fmt: skip
 
 
-def _prepare(folder: Path, uri: str, rows: int) -> int:
+measure_mariadb = partial(measure, opened=open_mariadb)
+
+
+def _read_rows(source: Source, rows: int, kill: tuple[int, float] | None) -> tuple[int, int]:
+    """The rows that the server has read for a snapshot, and those of a micro-batch.
+
+    Args:
+        source: the database.
+        rows: of the table.
+        kill: the chunks that are begun before the kill, and the seconds after that; None for a run without one.
+    """
+    with scratch_folder() as folder:
+        in_flight = _prepare(folder, source, rows)
+        before = source.rows_read()
+        if kill is not None:
+            _run_and_kill(folder, after_files=kill[0], pause=kill[1])
+        _finish(folder)
+        return source.rows_read() - before, in_flight
+
+
+def _prepare(folder: Path, source: Source, rows: int) -> int:
     """Write the pipeline, and return the rows of a micro-batch."""
-    with closing(psycopg2.connect(uri)) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT pg_table_size('even')")
-        ((size,),) = cursor.fetchall()
-    chunk_bytes = size // _CHUNKS
-    (folder / "connections.yml").write_text(f"bench: {uri}\n", "utf-8")
+    chunk_bytes, chunks = source.chunk_bytes("even", _CHUNKS)
+    (folder / "connections.yml").write_text(f"bench: {source.uri}\n", "utf-8")
     (folder / "module.py").write_text(_MODULE, "utf-8")
     spec = {
         "name": "kills", "storage": "storage", "libraries": [{"file": {"path": "module.py"}}],
-        "configuration": {"bench.folder": str(folder), "bench.chunk_bytes": str(chunk_bytes)},
+        "configuration": {
+            "bench.folder": str(folder), "bench.chunk_bytes": str(chunk_bytes), "bench.table": source.table("even"),
+        },
     }  # fmt: skip
     (folder / "pipeline.yml").write_text(json.dumps(spec), "utf-8")
-    _, tasks = plan_tasks(uri, "even", chunk_bytes)
-    return -(-rows // (len(tasks) - 1)) * _CHUNKS_IN_FLIGHT
+    return -(-rows // (chunks - 1)) * _CHUNKS_IN_FLIGHT
 
 
 def _run_and_kill(folder: Path, *, after_files: int, pause: float) -> None:
@@ -94,12 +116,3 @@ def _finish(folder: Path) -> None:
 
 def _command() -> list[str]:
     return [sys.executable, "-m", "framework", "run", "--master", "local[2]"]
-
-
-def _rows_read(uri: str) -> int:
-    """The rows that the server has read from the table by its index; each row of a chunk is one."""
-    time.sleep(2)  # a connection that was lost reports its counts when the server notices
-    with closing(psycopg2.connect(uri)) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = 'even'")
-        ((rows,),) = cursor.fetchall()
-    return int(rows)

@@ -125,14 +125,18 @@ def plan_tasks(uri: str, name: str, chunk_bytes: int | None = None) -> tuple[flo
     return seconds, [Task(uri, table, offset.basis, chunk, folder) for chunk in chunks_between(None, offset)]
 
 
+def place_chunks(tasks: Sequence[Task], folder: Path) -> list[Task]:
+    """The chunks, to be written into a folder."""
+    return [Task(task.uri, task.table, task.basis, task.chunk, str(folder)) for task in tasks]
+
+
 def seconds_of_chunks(
     pool: ProcessPoolExecutor, read: Callable[[Task], tuple[float, int]], tasks: Sequence[Task]
 ) -> tuple[float, list[float]]:
     """The seconds of all chunks, and of each."""
     with scratch_folder() as folder:
         begun = time.monotonic()
-        placed = [Task(task.uri, task.table, task.basis, task.chunk, str(folder)) for task in tasks]
-        results = list(pool.map(read, placed))
+        results = list(pool.map(read, place_chunks(tasks, folder)))
         seconds = time.monotonic() - begun
     return seconds, [result[0] for result in results]
 

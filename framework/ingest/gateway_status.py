@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from framework.foundation.names import QualifiedName
 from framework.sources.databases.position import Position
-from framework.sources.databases.source_session import LogStatus
+from framework.sources.databases.source_session import LogReach, LogStatus
 
 NEW_SLOT = "sluice ingest resync --all --new-slot"
 """The command that ends a gap of a whole gateway."""
@@ -67,7 +68,8 @@ class TableStatus:
         state: its state.
         generation: number of its snapshot.
         snapshot: the progress of its snapshot.
-        lag_bytes: size of the log of the source that is not staged yet, other tables included; None if unknown.
+        lag_bytes: size of the log of the source that is not staged yet, other tables included; None if the database
+            does not tell it.
         lag_seconds: the longest time that a change may have waited to be staged; None if unknown.
         error: the condition of the last failure of one of its flows, or of its gap; None without one.
         way_out: the command, or the statement at the source, that ends its gap; None without one.
@@ -96,6 +98,9 @@ class GatewayStatus:
         position_noun: the word of the database for the position that it keeps for the gateway; empty if it keeps none.
         position_name: the name of this position in the database.
         log_status: the status of this position in the database; None without a position or an answer.
+        reach: how far the staged changes are behind the log, and how long the log after them is kept; None without an
+            answer.
+        lost_at: when changes begin to be lost if nobody reads them; None if never, or if unknown.
         position: the position up to which changes are staged; None before the first.
         gap: the condition of a gap; None without one.
         is_lost: whether changes are missing because of the gap.
@@ -112,6 +117,8 @@ class GatewayStatus:
     position_noun: str
     position_name: str
     log_status: LogStatus | None
+    reach: LogReach | None = None
+    lost_at: datetime | None = None
     position: Position | None
     gap: str | None
     is_lost: bool = True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -36,12 +36,13 @@ from framework.sources.databases.source_session import LogName
 from framework.sources.databases.tables import TableName
 
 if TYPE_CHECKING:
-    from framework.sources.databases.source_session import LogStatus, SourceSession
+    from framework.sources.databases.source_session import LogReach, LogStatus, SourceSession
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]*)\]")
 _ENDED_WELL = frozenset({"COMPLETED", "IDLE"})
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _LOCK_SECONDS = 2.0
+_LONGEST_SECONDS = 100 * 365 * 86400.0
 _OTHER_STORAGE = "INGESTION_OF_OTHER_STORAGE"
 
 
@@ -51,7 +52,7 @@ class _Answer:
 
     sizes: Sizes = field(default_factory=dict)
     log: LogStatus | None = None
-    log_end: int | None = None
+    reach: LogReach | None = None
     gap: str | None = None
     table_gaps: Mapping[str, str] = field(default_factory=dict)
     children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
@@ -178,8 +179,8 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
     request = store.request(gateway.name)
     is_paused = request.mode is Mode.PAUSED
     requests = store.table_requests(gateway.name)
-    lag_bytes = None if staged is None or answer.log_end is None else max(answer.log_end - staged[1], 0)
-    lag_seconds = 0.0 if lag_bytes == 0 else _seconds_since_staged(state, storage, now)
+    reach = answer.reach
+    lag_seconds = _lag_seconds(reach, _seconds_since_staged(state, storage, now))
     gap = _gateway_gap(state, answer, failures)
     refused = _refusal_of(gap, request, state, failures)
     way_out = None if gap is None or refused else way_out_of(gap, "", gateway.table_list)
@@ -199,7 +200,7 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
                 state=found,
                 generation=each.number,
                 snapshot=progress,
-                lag_bytes=lag_bytes,
+                lag_bytes=None if reach is None else reach.behind_bytes,
                 lag_seconds=lag_seconds,
                 error=refused or gap or error,
                 way_out=way_out if gap or not is_gap else way_out_of(error, gateway.name_of(table), gateway.table_list),
@@ -212,6 +213,8 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         position_noun=gateway_facts(gateway).position_noun,
         position_name=gateway.position_name,
         log_status=answer.log,
+        reach=reach,
+        lost_at=None if reach is None or reach.lost_in_seconds is None else _later(now, reach.lost_in_seconds),
         position=position,
         gap=gap,
         is_lost=is_lost(gap),
@@ -221,6 +224,17 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         waits=answer.waits,
         tables=tuple(tables),
     )
+
+
+def _lag_seconds(reach: LogReach | None, since_staged: float | None) -> float | None:
+    """Return the most time that a change may have waited, by the database or by our last commit, if either knows it."""
+    known = (None if reach is None else reach.behind_seconds, since_staged)
+    return min((each for each in known if each is not None), default=None)
+
+
+def _later(now: datetime, seconds: float) -> datetime:
+    """Return a time in the future; the last one for one beyond it."""
+    return now + timedelta(seconds=min(seconds, _LONGEST_SECONDS))
 
 
 def _state_of(
@@ -258,7 +272,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
             return _Answer(
                 sizes=source.read_sizes(table_names(gateway)),
                 log=source.log_status(gateway_log(gateway)),
-                log_end=source.log_end().order,
+                reach=source.log_reach(offset if gap is None else None, gateway_log(gateway)),
                 gap=None if gap is None else gap.condition,
                 table_gaps=_table_gaps(source, state),
                 children=source.read_children(table_names(gateway)),

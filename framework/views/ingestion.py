@@ -38,7 +38,7 @@ def status_table(gateway: GatewayStatus) -> Table:
 
 
 def status_head(gateway: GatewayStatus) -> str:
-    """Return one line about a gateway: its position, and the log that the database retains for it.
+    """Return one line about a gateway: its position, the log that the database retains for it, and until when.
 
     Each thing that the gateway waits for has its own line.
     """
@@ -57,8 +57,21 @@ def status_head(gateway: GatewayStatus) -> str:
         parts += [retained, "read now" if found.is_active else "not read now"]
     if gateway.position is not None:
         parts.append(f"staged up to {gateway.position}")
+    if gateway.lost_at is not None and gateway.gap is None:
+        parts.append(loss_text(gateway))
     head = ", ".join([*parts, *(["paused"] if gateway.is_paused else [])])
     return "\n".join([head, *(f"  {each}" for each in gateway.waits)])
+
+
+def loss_text(gateway: GatewayStatus) -> str:
+    """Return when the database begins to lose changes that are not read, and by which of its settings."""
+    reach, at = gateway.reach, gateway.lost_at
+    assert reach is not None, "the time is computed from it"
+    assert at is not None, "callers check it"
+    left = [each.snapshot.remaining_seconds or 0.0 for each in gateway.tables]
+    is_short = max(left, default=0.0) > (reach.lost_in_seconds or 0.0)
+    text = f"unread changes are lost from {at:%Y-%m-%d %H:%M} UTC on ({reach.setting})"
+    return f"{text}, before the snapshot ends" if is_short else text
 
 
 def status_lines(gateway: GatewayStatus) -> list[str]:
@@ -79,6 +92,10 @@ def status_json(gateways: Sequence[GatewayStatus]) -> list[dict[str, Any]]:
             "position_name": each.position_name,
             "is_read": None if each.log_status is None else each.log_status.is_active,
             "retained_bytes": None if each.log_status is None else each.log_status.retained_bytes,
+            "kept_seconds": None if each.reach is None else each.reach.kept_seconds,
+            "room_bytes": None if each.reach is None else each.reach.room_bytes,
+            "kept_by": None if each.reach is None else each.reach.setting or None,
+            "lost_at": None if each.lost_at is None else each.lost_at.isoformat(),
             "position": None if each.position is None else str(each.position),
             "gap": each.gap,
             "new_position_refused": each.refused,

@@ -16,12 +16,10 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
@@ -33,27 +31,26 @@ import pytest
 
 from framework import Pipeline
 from framework.demo.postgres_server import PostgresServer
-from framework.foundation.failpoints import VARIABLE, arm_all, disarm
-from framework.foundation.processes import kill_session
 from framework.run.update.results import UpdateState
+from tests.support.killed_updates import (
+    DEADLINE_SECONDS,
+    KILL_MINUTES,
+    KILLS,
+    SEED,
+    WINDOWS,
+    KilledUpdates,
+    end_flows,
+    kill_reader,
+)
 from tests.support.plain_tables import table_rows
-from tests.support.reader_processes import killed_after
 from tests.support.running_updates import until
-from tests.support.seeds import fresh_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODULE = Path(__file__).parents[1] / "databases" / "fixtures" / "bank" / "bank.py"
-SEED = int(os.environ.get("SLUICE_KILL_SEED", "0")) or fresh_seed()
-KILLS = int(os.environ.get("SLUICE_KILLS", "2"))
-KILL_MINUTES = float(os.environ.get("SLUICE_KILL_MINUTES", "0"))
 LEAST_KILLS = 20 if KILLS > 2 or KILL_MINUTES else 8
-_DEADLINE_SECONDS = 300
-_ROUND_SECONDS = 20
 _ACCOUNTS = 100_000
-_WINDOWS = ("staging.after_files", "staging.after_commit")
-_POINTS = (*_WINDOWS, "cdc.after_merge")
 _READERS = 11
 _TABLES = {
     "accounts": ("aid, bid, abalance, filler", "abalance"),
@@ -64,12 +61,11 @@ _TABLES = {
 """The columns of each table, and the one whose sum is that of all others."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Bank:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bank(KilledUpdates):
     """A database that pgbench fills and changes, and the folder of the pipeline that copies it."""
 
     server: PostgresServer
-    root: Path
 
     def prepare(self) -> None:
         """Fill the database, and write the pipeline's spec, module and connection."""
@@ -98,7 +94,7 @@ class Bank:
     @contextmanager
     def load(self) -> Iterator[None]:
         """Have pgbench change rows; it is started again after the database was."""
-        command = self.server.command("pgbench", ["-n", "-c", "2", "-R", "40", "-T", str(_DEADLINE_SECONDS)])
+        command = self.server.command("pgbench", ["-n", "-c", "2", "-R", "40", "-T", str(DEADLINE_SECONDS)])
         user = "nobody" if os.getuid() == 0 else None
         nowhere = subprocess.DEVNULL
         process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd="/", user=user)
@@ -107,44 +103,6 @@ class Bank:
         finally:
             process.kill()
             process.wait(30)
-
-    @contextmanager
-    def running(self, failpoint: str = "", *, continuous: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-        """Run an update in a process of its own, which is killed at the failpoint, or at the end of the block."""
-        command = [sys.executable, "-m", "framework", "run", "--master", "local[2]"]
-        command += ["--continuous"] if continuous else []
-        with (self.root / "output.txt").open("wb") as output:
-            process = subprocess.Popen(
-                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, VARIABLE: failpoint},
-            )  # fmt: skip
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                kill_session(process.pid)
-                process.wait(30)
-
-    def effects(self) -> int:
-        """The number of commits of tables, and of planned and committed micro-batches."""
-        storage = self.root / "storage"
-        patterns = (
-            "tables/**/_delta_log/[0-9]*.json",
-            *(f"checkpoints/*/*/*/{log}/[0-9]*" for log in ("offsets", "commits")),
-        )
-        return sum(len(list(storage.glob(pattern))) for pattern in patterns)
-
-    def wait_for_effects(self, more: int, process: subprocess.Popen[bytes]) -> None:
-        """Return after so many more effects, when the process has ended, or when a round of a soak is over."""
-        begun = self.effects()
-        deadline = time.monotonic() + _DEADLINE_SECONDS
-        while (effects := self.effects()) < begun + more and process.poll() is None:
-            if KILL_MINUTES and effects > begun:
-                deadline = min(deadline, time.monotonic() + _ROUND_SECONDS)
-            if time.monotonic() > deadline:
-                assert KILL_MINUTES, (self.root / "output.txt").read_text("utf-8")[-3000:]
-                return
-            time.sleep(0.02)
 
 
 @pytest.fixture
@@ -174,29 +132,6 @@ def lose_power(bank: Bank, pipeline: Pipeline, effects: int) -> None:
     handle.stop()
 
 
-def end_flows(pipeline: Pipeline, chance: Random) -> int:
-    """Run an update in which flows end between two durable effects; return how many did."""
-    ended = list[str]()
-
-    def end(point: str) -> None:
-        ended.append(point)
-        raise SystemError
-
-    arm_all({(point, nth): partial(end, point) for point in _POINTS for nth in chance.sample(range(1, 7), 4)})
-    try:
-        pipeline.run()
-    finally:
-        disarm()
-    return len(ended)
-
-
-def kill_reader(pipeline: Pipeline, chance: Random) -> int:
-    """Run an update of the changes whose reader is killed; return 0 if it had ended before."""
-    with killed_after(chance.random()) as killed:
-        result = pipeline.run(refresh=["bank_changes"])
-    return int(killed() and result.state is not UpdateState.COMPLETED)
-
-
 def kill_within(pipeline: Pipeline, chance: Random, kills: int) -> int:
     """Run updates until so many flows and readers were killed, of each kind some; return how many were."""
     flows = readers = 0
@@ -204,7 +139,7 @@ def kill_within(pipeline: Pipeline, chance: Random, kills: int) -> int:
         if flows and readers > 1 and flows + readers >= kills:
             return flows + readers
         if number % (_READERS + 1):
-            readers += kill_reader(pipeline, chance)
+            readers += kill_reader(pipeline, chance, "bank_changes")
         else:
             flows += end_flows(pipeline, chance)
     raise AssertionError((flows, readers, SEED))
@@ -217,10 +152,10 @@ def test_kills_of_the_process_and_of_the_database_leave_no_trace(spark: SparkSes
     restarts = 6 if KILL_MINUTES else 3
     for number in rounds():
         # The first two rounds die between the files of a batch, its commit, and its checkpoint.
-        window = f"{_WINDOWS[number]}:{chance.randrange(1, 4)}" if number < len(_WINDOWS) else ""
+        window = f"{WINDOWS[number]}:{chance.randrange(1, 4)}" if number < len(WINDOWS) else ""
         with bank.load(), bank.running(window, continuous=number % 2 == 1) as process:
             if window:
-                assert process.wait(_DEADLINE_SECONDS) == -signal.SIGKILL, (bank.root / "output.txt").read_text("utf-8")
+                assert process.wait(DEADLINE_SECONDS) == -signal.SIGKILL, bank.output()
             else:
                 bank.wait_for_effects(chance.randrange(1, 14), process)
             time.sleep(chance.random() / 3)

@@ -71,6 +71,9 @@ def test_an_ingestion_goes_on_after_a_kill_and_begins_again_after_a_gap(
     (status,) = read_status(pipeline.storage, SystemClock().now())
     assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
+    assert (status.lost_at is not None, status.reach is None or status.reach.setting) == (
+        True, "sp_cdc_change_job @retention",
+    )  # fmt: skip
 
     engine.execute("DELETE FROM orders WHERE id = 3", "UPDATE lines SET name = NULL WHERE id = 4")
     engine.database.clean_up(engine.database.captured)

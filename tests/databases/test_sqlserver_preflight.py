@@ -122,7 +122,7 @@ def test_the_begin_of_an_instance_is_waited_for(engine: StandIn) -> None:
     """A position is after the begin of its instances, also if the capture job has not come there."""
     engine.database.captures = False
     with _opened(engine) as source:
-        end = source.log_end() if engine.database.get("captured") > 1 else None
+        end = source.settled_position(LOG) if engine.database.get("captured") > 1 else None
         position = source.ensure_position(LOG, [ITEMS])
     ((begin,),) = engine.database.rows("SELECT start_lsn FROM cdc.change_tables")
     assert bytes.fromhex(position.text.replace(":", "")) >= begin
@@ -168,10 +168,10 @@ def test_the_conditions_of_chunks_are_searched_in_an_index() -> None:
     ("uri", "expected"),
     [
         ("sqlserver://joe:a%3Bb%7D@db.example.com:1433/shop",
-         {"Server": "db.example.com,1433", "Database": "shop", "APP": "sluice", "Encrypt": "yes", "UID": "joe",
+         {"Server": "db.example.com,1433", "Database": "shop", "Encrypt": "yes", "UID": "joe",
           "PWD": "a;b}"}),
         ("sqlserver://localhost/shop?changes=tracking&applicationIntent=ReadOnly",
-         {"Server": "localhost", "Database": "shop", "APP": "sluice", "Encrypt": "yes",
+         {"Server": "localhost", "Database": "shop", "Encrypt": "yes",
           "TrustServerCertificate": "yes", "ApplicationIntent": "ReadOnly"}),
     ],
 )  # fmt: skip

@@ -55,7 +55,11 @@ class TcpProxy:
                 if self._is_down:
                     client.close()
                     continue
-                server = socket.create_connection(self._server)
+                try:
+                    server = socket.create_connection(self._server)
+                except ConnectionRefusedError:  # it starts again
+                    client.close()
+                    continue
                 with self._lock:
                     self._sockets |= {client, server}
                 for source, sink, counted in ((client, server, False), (server, client, True)):

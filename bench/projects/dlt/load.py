@@ -17,7 +17,7 @@ begun = time.monotonic()
 destination = dlt.destinations.filesystem(bucket_url=Path(folder).as_uri())
 pipeline = dlt.pipeline("bench", destination=destination, dataset_name="copy", pipelines_dir=f"{folder}_state")
 source = sql_table(
-    credentials=uri.replace("postgresql://", "postgresql+psycopg2://"), table=table, backend="pyarrow",
+    credentials=uri, table=table, backend="pyarrow",
     chunk_size=100_000, reflection_level="full_with_precision",
 )  # fmt: skip
 pipeline.run(source, table_format="delta", write_disposition="replace")

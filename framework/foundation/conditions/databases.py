@@ -81,12 +81,11 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "DATABASE_LOGIN_REFUSED": Condition(
         "The database {address} refuses the login of {role}: {cause}.",
-        "Check user and password of the connection `{connection}`, and the server's rules for this machine "
-        "(PostgreSQL: pg_hba.conf).",
+        "Check user and password of the connection `{connection}`, and {login_rules}.",
     ),
     "DATABASE_TLS_FAILED": Condition(
         "A secure connection to {address} cannot be made: {cause}.",
-        "Check `sslmode` and `sslrootcert` in the connection `{connection}` against the server's certificate.",
+        "Check {tls_parameters} in the connection `{connection}` against the server's certificate.",
     ),
     "DATABASE_NOT_FOUND": Condition(
         "The server of {address} has no such database: {cause}.",
@@ -95,6 +94,11 @@ CONDITIONS: dict[str, Condition] = {
     "DATABASE_BUSY": Condition(
         "The database {address} cannot run the query now: {cause} (SQLSTATE {state}).",
         "Try again; if it lasts, free connections, locks or space on the server.",
+    ),
+    "DATABASE_LOG_SHORTER_THAN_SNAPSHOT": Condition(
+        "Reading all tables ({size}) takes about {estimate} at {rate} per second, but the database keeps its log for "
+        "{kept} ({setting}): a pause in between may lose changes.",
+        "Let the database keep its log for longer than that, or begin with fewer tables.",
     ),
     "DATABASE_PERMISSION": Condition(
         "The role {role} of the connection `{connection}` may not read {table}: {cause}.",

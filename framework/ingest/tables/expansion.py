@@ -58,7 +58,7 @@ _SNAPSHOT_ONLY, _CHANGES_ONLY = (
 )
 _ORDER = ("generation", "position", "ordinal")
 """Columns of the log that order changes; they are zero in rows of a snapshot, which are older than every change."""
-_CAUSE = "\0"
+_CAUSE = "<the cause that is in the change>"
 
 
 def expand_ingestions(

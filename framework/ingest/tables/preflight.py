@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from framework.declare.specs import IngestionSpec, TableConfiguration
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.wording import bytes_text, seconds_text
 from framework.ingest.connections import named_connection
 from framework.ingest.names import log_name
 from framework.ingest.preflight_result import Preflight
@@ -23,9 +24,14 @@ from framework.sources.databases.exposure import check_exposure
 from framework.sources.databases.findings import PreflightFinding, Severity
 
 if TYPE_CHECKING:
+    from framework.ingest.progress import Sizes
     from framework.sources.databases.dialect import Dialect
-    from framework.sources.databases.source_session import SourceSession
+    from framework.sources.databases.source_session import LogReach, SourceSession
     from framework.sources.databases.tables import TableName
+
+
+_BYTES_PER_SECOND = 10_000_000
+"""The rate at which tables are read, for the estimate before anything is read: slower than measured on two cores."""
 
 
 def check_ingestions(ingestions: Sequence[IngestionSpec], folder: Path) -> tuple[Preflight, ...]:
@@ -64,10 +70,27 @@ def _check(spec: IngestionSpec, folder: Path) -> Preflight:
             findings = (
                 *source.check(names, log),
                 *_cased_columns(dialect, source, declared),
+                *_short_log(source.read_sizes(names), source.log_reach(None, log)),
             )
     except SluiceError as error:  # an unknown schema, a server that does not answer
         findings = (_finding(error),)
     return Preflight(gateway=spec.name, tables=names, findings=findings)
+
+
+def _short_log(sizes: Sizes, reach: LogReach) -> Iterator[PreflightFinding]:
+    """Yield a finding if the log is kept for less time than reading all tables is estimated to take."""
+    size = sum(each for _, each in sizes.values())
+    seconds = size / _BYTES_PER_SECOND
+    if reach.kept_seconds is not None and seconds > reach.kept_seconds:
+        yield PreflightFinding.of(
+            "DATABASE_LOG_SHORTER_THAN_SNAPSHOT",
+            Severity.WARNING,
+            size=bytes_text(size),
+            estimate=seconds_text(seconds),
+            rate=bytes_text(_BYTES_PER_SECOND),
+            kept=seconds_text(reach.kept_seconds),
+            setting=reach.setting,
+        )
 
 
 def _cased_columns(

@@ -61,6 +61,8 @@ class DialectFacts:
         connection_example: a connection string with placeholder words.
         drivers: the modules that it imports.
         install: the command that installs them.
+        tls_parameters: the parameters of a connection that decide about TLS, for messages.
+        login_rules: what a login depends on apart from user and password, for messages.
         position_noun: the word of the database for the position that it keeps for a reader; empty if it keeps none.
         drop_statement: the statement that drops it, with `{position}` and `{tables}`, the names of a `LogName`; empty
             if nothing is kept.
@@ -76,6 +78,8 @@ class DialectFacts:
     connection_example: str = ""
     drivers: tuple[str, ...] = ()
     install: str = ""
+    tls_parameters: str = ""
+    login_rules: str = ""
     position_noun: str = ""
     drop_statement: str = ""
     diagnoses: tuple[SourceDiagnosis, ...] = ()

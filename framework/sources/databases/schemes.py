@@ -6,6 +6,7 @@ Third-party packages add dialects as entry points of the group `sluice.dialects`
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 GROUP = "sluice.dialects"
@@ -22,13 +23,13 @@ def find_dialect(scheme: str) -> EntryPoint | None:
     """Return the entry point of the dialect that reads connections of a scheme; None if there is none."""
     if scheme in _BUILT_IN:
         return EntryPoint(name=scheme, value=_BUILT_IN[scheme], group=GROUP)
-    return next(iter(entry_points(group=GROUP, name=scheme)), None)
+    return next((each for each in _installed() if each.name == scheme), None)
 
 
 def known_dialects() -> tuple[EntryPoint, ...]:
     """Return the entry points of all dialects, each once."""
     built_in = (EntryPoint(name=scheme, value=value, group=GROUP) for scheme, value in _BUILT_IN.items())
-    places = {each.value: each for each in (*built_in, *entry_points(group=GROUP))}
+    places = {each.value: each for each in (*built_in, *_installed())}
     return tuple(places.values())
 
 
@@ -36,3 +37,9 @@ def connection_example() -> str:
     """Return example connection strings of all dialects that provide one."""
     examples = (each.load().facts.connection_example for each in known_dialects())
     return " or ".join(filter(None, examples))
+
+
+@cache
+def _installed() -> tuple[EntryPoint, ...]:
+    """Return the entry points of installed packages; a process reads the files of all packages for them once."""
+    return tuple(entry_points(group=GROUP))

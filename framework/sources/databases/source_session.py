@@ -82,6 +82,28 @@ class LogStatus:
     state: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReach:
+    """How far a position is behind the log, and how long the log after it is kept; None for what the database hides.
+
+    Args:
+        behind_bytes: the size of the log after the position.
+        behind_seconds: the most time since the first change after the position; 0 without such a change.
+        kept_seconds: how long the log is kept, read or not; None without a limit by age.
+        room_bytes: how much may be written until the log after the position is removed; None without a limit by size.
+        lost_in_seconds: when changes after the position begin to be lost if nobody reads them; None if never. For a
+            limit by size, an estimate by the average rate.
+        setting: the setting of the limit that is reached first; empty without a limit.
+    """
+
+    behind_bytes: int | None = None
+    behind_seconds: float | None = None
+    kept_seconds: float | None = None
+    room_bytes: int | None = None
+    lost_in_seconds: float | None = None
+    setting: str = ""
+
+
 class Obstacle(Protocol):
     """A transaction, lock or reader at the source that a gateway waits for, as text."""
 
@@ -275,11 +297,15 @@ class SourceLog(Protocol):
         """
         ...
 
-    def log_end(self) -> Position:
-        """Return the end of the log.
+    def log_reach(self, stored: str | None, log: LogName) -> LogReach:
+        """Return how far a stored offset is behind the log, and how long the log after it is kept.
+
+        Args:
+            stored: the offset; None before the first, then only the limits are known.
+            log: the log.
 
         Raises:
-            SourceError: the database can't be read.
+            SourceError: the offset is damaged, or the database can't be read.
         """
         ...
 

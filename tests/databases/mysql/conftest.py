@@ -12,6 +12,8 @@ from functools import cache
 
 import pytest
 
+from framework.foundation.errors import OperationError
+from tests.support.mysql_judge import Judge, running_judge
 from tests.support.mysql_programs import KNOWN, MARIADB, MYSQL, Programs, ServerMissingError, programs_of
 from tests.support.mysql_servers import MysqlServer, new_database
 
@@ -64,6 +66,17 @@ def mariadb(shared_server: Callable[[str], MysqlServer]) -> MysqlServer:
 def mysql(shared_server: Callable[[str], MysqlServer]) -> MysqlServer:
     """MySQL, with GTIDs."""
     return shared_server(MYSQL)
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    """An independent reader of the files of the log, shared by the tests of this process."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(running_judge(tmp_path_factory.mktemp("judge")))
+        except OperationError as error:
+            pytest.skip(f"Debezium's library can't be fetched: {error}")
+        yield found
 
 
 @pytest.fixture

@@ -92,8 +92,16 @@ def test_a_truncate_is_an_operation(world: World) -> None:
         f"TRUNCATE /* it */ TABLE `{world.schema}` . `t`",
         "INSERT INTO t VALUES (2, 'b')",
     )
-    found = world.changes()
-    assert found == [("INSERT", {"id": "1", "v": "a"}), ("TRUNCATE", None), ("INSERT", {"id": "2", "v": "b"})]
+    found = world.reading.read()
+    assert [(change.operation, change.payload) for change in found] == [
+        ("INSERT", {"id": "1", "v": "a"}),
+        ("TRUNCATE", None),
+        ("INSERT", {"id": "2", "v": "b"}),
+    ]
+    # A reading that begins there has seen no description of the table, and has the same row.
+    tables = {TableName(schema=world.schema, table="t"): _KEYED}
+    with LogReading(world.server, tables, world.reading.commits[-2].begin) as reading:
+        assert reading.read() == found[1:]
 
 
 def test_dml_in_statement_format_is_unreadable(world: World) -> None:
@@ -158,10 +166,13 @@ def test_rows_that_go_with_a_partition_are_unreadable(mysql_server: MysqlServer,
 
 def test_rows_have_the_columns_of_their_moment(world: World) -> None:
     """Columns are added, renamed and dropped between rows; each row has its own names, versions differ."""
+    begin = world.reading.place
     world.run("INSERT INTO t VALUES (1, 'a')", "ALTER TABLE t ADD w int DEFAULT 7", "INSERT INTO t VALUES (2, 'b', 8)")
     world.run("ALTER TABLE t RENAME COLUMN v TO u", "INSERT INTO t VALUES (3, 'c', 9)", "ALTER TABLE t DROP w")
     world.run("INSERT INTO t VALUES (4, 'd')", "ALTER TABLE t RENAME COLUMN u TO v", "INSERT INTO t VALUES (5, 'e')")
-    changes = world.reading.read()
+    tables = {TableName(schema=world.schema, table="t"): _KEYED}
+    with LogReading(world.server, tables, begin, keeps_unreadable=False) as reading:
+        changes = reading.read()
     assert [change.payload for change in changes] == [
         {"id": "1", "v": "a"},
         {"id": "2", "v": "b", "w": "8"},
@@ -171,6 +182,22 @@ def test_rows_have_the_columns_of_their_moment(world: World) -> None:
     ]
     versions = [change.schema_version for change in changes]
     assert (len({*versions}), versions[0] == versions[-1]) == (4, True)
+
+
+def test_an_alteration_that_may_change_values_is_unreadable_for_a_copy(world: World) -> None:
+    """The log has no rows of it; a column without values changes none."""
+    world.run(
+        "INSERT INTO t VALUES (1, 'a')",
+        "ALTER TABLE t ADD n int NULL",
+        "ALTER TABLE t ADD w int DEFAULT 7",
+        "INSERT INTO t VALUES (2, 'b', 3, 8)",
+    )
+    first, altered, last = world.changes()
+    assert (first, last) == (
+        ("INSERT", {"id": "1", "v": "a"}),
+        ("INSERT", {"id": "2", "v": "b", "n": "3", "w": "8"}),
+    )
+    assert "ALTER TABLE t ADD w int DEFAULT 7" in _unreadable([altered])
 
 
 def test_generated_and_invisible_columns_are_in_the_log(mysql_server: MysqlServer, database: str) -> None:
@@ -225,6 +252,16 @@ def test_compressed_events_are_read(own_server: Callable[..., MysqlServer]) -> N
         ("UPDATE", {"id": "1", "v": "y"}),
         ("TRUNCATE", None),
     ]
+    world.reading.close()
+
+
+def test_texts_beside_a_vector_have_their_own_character_sets(mysql: MysqlServer) -> None:
+    """The log counts a vector among the columns with a character set."""
+    columns = "v vector(2), a varchar(9) character set latin1, b text character set utf8mb4"
+    mysql.query("CREATE DATABASE vectors")
+    world = World(mysql, "vectors", columns)
+    world.run("INSERT INTO t VALUES (1, TO_VECTOR('[1,2]'), 'é', 'é')")
+    assert world.changes() == [("INSERT", {"id": "1", "v": "AACAPwAAAEA=", "a": "é", "b": "é"})]
     world.reading.close()
 
 

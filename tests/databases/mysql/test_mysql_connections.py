@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,12 @@ def test_a_refused_login_has_no_password_in_its_text(mysql_server: MysqlServer) 
         Session(connection)
     assert "hunter2" not in str(caught.value)
     assert "nobody" in str(caught.value)
+
+
+def test_a_server_that_never_answers_is_unreachable() -> None:
+    """Such as one behind a balancer, which accepts the connection: the limit of a start ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"mariadb://root@127.0.0.1:{silent.getsockname()[1]}/d?connect-timeout=1"
+        with pytest.raises(SourceError) as caught:
+            Session(Connection(name="bank", uri=uri))
+    assert caught.value.condition == "DATABASE_UNREACHABLE"

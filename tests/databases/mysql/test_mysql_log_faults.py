@@ -57,6 +57,26 @@ def _lost(server: MysqlServer, folder: Path, stored: str) -> SourceError:
     return caught.value
 
 
+def test_a_range_that_ends_in_a_new_file_ends_there_again(
+    mysql_server: MysqlServer, database: str, tmp_path: Path
+) -> None:
+    """Between the events that begin a file and its first transaction, which would come twice."""
+    table = f"{database.rpartition('/')[2]}.t"
+    mysql_server.query(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
+    log = log_of(mysql_server, [table], tmp_path)
+    start = log.start()
+    mysql_server.query(f"INSERT INTO {table} VALUES (1)")
+    mysql_server.query("FLUSH BINARY LOGS")
+    planned, end = log.read_transactions(start, None)
+    log.close()
+    mysql_server.query(f"INSERT INTO {table} VALUES (2)")
+    again = log_of(mysql_server, [table], tmp_path)
+    found = again.read_range(start, end)
+    assert ([1], planned.end) == ([payload["id"] for _, payload in changes(found)], found.end)
+    assert _read(again, end)[0] == [2]
+    again.close()
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_log_that_was_purged_is_a_gap(own_server: Start, tmp_path: Path, name: str) -> None:
     """The changes after the position are gone."""

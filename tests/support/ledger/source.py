@@ -10,8 +10,8 @@ from typing import Any, Self
 from framework.foundation.errors import SourceError, UserError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.findings import PreflightFinding
-from framework.sources.databases.position import Position
-from framework.sources.databases.source_session import Gap, KnownTable, LogName, LogStatus, Obstacle
+from framework.sources.databases.position import Position, position_of
+from framework.sources.databases.source_session import Gap, KnownTable, LogName, LogReach, LogStatus, Obstacle
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
 from tests.support.ledger.database import LOG_VERSION, SCHEMA, Ledger
 from tests.support.ledger.positions import gap_of
@@ -168,7 +168,7 @@ class LedgerSource:
     def settled_position(self, log: LogName) -> Position:
         """Return the end, which every later read sees."""
         del log
-        return self.log_end()
+        return Position(order=self.ledger.end, text=f"change {self.ledger.end}")
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
         """Drop the triggers."""
@@ -179,9 +179,11 @@ class LedgerSource:
         """Return the gap between a stored position and the changes that are left."""
         return gap_of(self.ledger, stored, log.position)
 
-    def log_end(self) -> Position:
-        """Return the number of the last change."""
-        return Position(order=self.ledger.end, text=f"change {self.ledger.end}")
+    def log_reach(self, stored: str | None, log: LogName) -> LogReach:
+        """Return whether there are changes after a position; it keeps them for ever."""
+        del log
+        is_current = stored is not None and position_of(stored).order >= self.ledger.end
+        return LogReach(behind_bytes=0 if is_current else None, behind_seconds=0.0 if is_current else None)
 
     def log_status(self, log: LogName) -> LogStatus | None:
         """Return that nothing is kept for a reader."""

@@ -44,6 +44,9 @@ CREATE TABLE IF NOT EXISTS sys.change_tracking_tables (object_id, begin_version,
 CREATE TABLE IF NOT EXISTS cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date,
   partition_switch);
 CREATE TABLE IF NOT EXISTS cdc.lsn_time_mapping (start_lsn PRIMARY KEY, tran_end_time);
+CREATE TABLE IF NOT EXISTS cdc.cdc_jobs (job_type, retention);
+CREATE TABLE IF NOT EXISTS sys.change_tracking_databases (database_id, retention_period, retention_period_units,
+  is_auto_cleanup_on);
 CREATE TABLE IF NOT EXISTS msdb.cdc_jobs (database_id, job_type, retention);
 CREATE TABLE IF NOT EXISTS dbo.transactions (number INTEGER PRIMARY KEY, ended);
 """
@@ -128,6 +131,7 @@ class Database:
             rows = [(place + 100, place + 100, name) for place, name in enumerate(_TYPES)]
             self.raw.executemany("INSERT INTO sys.types VALUES (?, ?, ?)", rows)
             self.raw.execute("INSERT INTO msdb.cdc_jobs VALUES (5, 'cleanup', 4320)")
+            self.raw.execute("INSERT INTO sys.change_tracking_databases VALUES (5, 2, 3, 1)")
             for name, value in {"objects": 1000, "transactions": 1, "captured": 1, "versions": 0, "minutes": 0}.items():
                 self.put(name, value)
 
@@ -220,7 +224,9 @@ class Database:
         self.raw.execute("INSERT INTO sys.tables VALUES (?, ?, 1, 0, NULL)", [number, name])
         for place, column in enumerate(columns, 1):
             self._describe(number, place, column)
-        definitions = ", ".join((*(column.sqlite + _flags(column) for column in columns), *map(_own_key, key)))
+        # SQLite compares a key after each row, SQL Server at the end of a statement: a heap is a table without one.
+        kept = () if _is_heap(key) else key
+        definitions = ", ".join((*(column.sqlite + _flags(column) for column in columns), *kept))
         self.raw.execute(f"CREATE TABLE dbo.[{name}] ({definitions})")
         logged = "".join(f", [{column.name}]" for column in columns)
         own = "[#n] INTEGER PRIMARY KEY AUTOINCREMENT, [#tran], [#seq], [#op]"
@@ -250,7 +256,8 @@ class Database:
         found += [(False, [column.name]) for column in columns if "UNIQUE" in column.rest]
         found += [(key.startswith("PRIMARY"), re.findall(r"\w+", key.partition("(")[2])) for key in keys]
         names = [column.name for column in columns]
-        for index, (is_primary, members) in enumerate(found, 1):
+        # The first one is clustered unless it says otherwise; the number 1 is for a clustered index alone.
+        for index, (is_primary, members) in enumerate(found, 2 if _is_heap(keys) else 1):
             self.raw.execute("INSERT INTO sys.indexes VALUES (?, ?, ?, 1, 0, 0, 0)", [number, index, int(is_primary)])
             for place, name in enumerate(members, 1):
                 row = [number, index, names.index(name) + 1, place]
@@ -262,12 +269,16 @@ class Database:
             row[0] for row in self.rows("SELECT name FROM sys.columns WHERE object_id = ? ORDER BY column_id", [number])
         ]
         listed = "".join(f", [{column}]" for column in columns)
+        heap = self.rows("SELECT min(index_id) FROM sys.indexes WHERE object_id = ?", [number])[0][0] == 2
+        key = self._key(number, 2) if heap else []
+        # An update that moves a row of a heap is a deletion and an insertion next to each other.
+        moves = " OR ".join(f"old.[{name}] IS NOT new.[{name}]" for name in key) or "0"
         later = f"(SELECT coalesce(max([#seq]), 0) + 1 FROM log_{number})"
         same = f"(SELECT max([#seq]) FROM log_{number})"
         for event, writes in {
             "INSERT": ((2, "new", later),),
             "DELETE": ((1, "old", later),),
-            "UPDATE": ((3, "old", later), (4, "new", same)),
+            "UPDATE": ((f"iif({moves}, 1, 3)", "old", later), (f"iif({moves}, 2, 4)", "new", same)),
         }.items():
             body = " ".join(
                 f"INSERT INTO log_{number} ([#seq], [#op]{listed}) SELECT {seq}, {operation}"
@@ -412,12 +423,12 @@ class Database:
             self.raw.execute(f"DROP TABLE IF EXISTS dbo.[tracked_{table}]")
             self.raw.execute(f"CREATE TABLE dbo.[tracked_{table}] (SYS_CHANGE_VERSION, made, is_gone{names})")
 
-    def _key(self, number: int) -> list[str]:
+    def _key(self, number: int, index: int = 1) -> list[str]:
         query = (
             "SELECT c.name FROM sys.index_columns i JOIN sys.columns c USING (object_id, column_id) "
-            "WHERE i.object_id = ? AND i.index_id = 1 ORDER BY i.key_ordinal"
+            "WHERE i.object_id = ? AND i.index_id = ? ORDER BY i.key_ordinal"
         )
-        return [name for (name,) in self.rows(query, [number])]
+        return [name for (name,) in self.rows(query, [number, index])]
 
     def _track(self, number: int, transaction: int, version: int) -> None:
         key = self._key(number)
@@ -476,8 +487,8 @@ def _flags(column: Column) -> str:
     return f"{flags} PRIMARY KEY" if "PRIMARY KEY" in column.rest else flags
 
 
-def _own_key(text: str) -> str:
-    return text
+def _is_heap(keys: Sequence[str]) -> bool:
+    return any("NONCLUSTERED" in key for key in keys)
 
 
 __all__ = ["Database", "ServerError", "lsn_of", "open_files", "parsed"]

@@ -66,7 +66,7 @@ def datediff(unit: str, start: str | None, end: str | None) -> int | None:
     if start is None or end is None:
         return None
     seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    return int(seconds // {"minute": 60, "hour": 3600}[unit])
+    return int(seconds // {"second": 1, "minute": 60, "hour": 3600}[unit])
 
 
 def dateadd(unit: str, count: int, time: str | None) -> str | None:

@@ -75,6 +75,8 @@ ROWS = {
     "DATABASE_POSITION_LOST.SQLSERVER_DISABLED": ("SQLSERVER_CAPTURE_LOST", ""),
     "DATABASE_POSITION_LOST.SQLSERVER_WAY": ("SQLSERVER_OTHER_WAY", ""),
     "SQLSERVER_CAPTURE_GAP": ("SOURCE_TABLE_REPLACED", ""),
+    "SQLSERVER_KEY_MOVED": ("SOURCE_TABLE_REPLACED", ""),
+    "SQLSERVER_DRIVER_NOT_LOADED": ("SQLSERVER_DRIVER_INCOMPLETE", ""),
     "DATABASE_POSITION_LOST.LOG_RESET": ("SOURCE_POSITION_LOST", ""),
     "DATABASE_POSITION_INVALID": ("SOURCE_POSITION_LOST", ""),
     "Could not find first log file name in binary log index file": ("MYSQL_POSITION_LOST", ""),
@@ -146,7 +148,7 @@ def test_each_fault_of_a_source_database_has_a_diagnosis() -> None:
     Those that a declaration or a connection string causes say all that there is to say.
     """
     declared = ("OPTION", "CONNECTION", "KIND", "PARAMETER", "DRIVER", "SCHEMA", "NOT_FOUND", "QUERY")
-    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "PARTITION_ROOT")
+    server = ("VERSION", "STANDBY", "ENCODING", "WAL_LEVEL", "SLOT_LOG", "LOG_SHORTER", "PARTITION_ROOT")
     notes = ("CHILD_TABLES", "GENERATED_COLUMNS", "TOAST_READ_AGAIN")
     flows = [
         name

@@ -338,7 +338,9 @@ def test_a_refused_login_degrades_every_flow(world: World) -> None:
     """A password that is wrong for a while ends no flow, whether it is streaming or runs once."""
 
     def fails(step: RunFlow | RefreshView) -> FlowResult:
-        error = OperationError("DATABASE_LOGIN_REFUSED", connection="bank", address="db", cause="no", role="r")
+        error = OperationError(
+            "DATABASE_LOGIN_REFUSED", connection="bank", address="db", cause="no", role="r", login_rules="x"
+        )
         return replace(failed(step, may_heal=False), error=error)
 
     def passes_time(step: RunFlow | RefreshView) -> FlowResult:

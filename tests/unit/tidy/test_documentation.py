@@ -18,7 +18,7 @@ LEDGER_HELD = "LEDGER_HELD"
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
     for path in tracked_files()
-    if path.suffix == ".md" and "bench" not in path.parts
+    if path.suffix == ".md" and "bench" not in path.relative_to(ROOT).parts
 }
 _PATH = re.compile(r"`((?:framework|tests|docs|bench|website)/[\w./-]+)`")
 _NAME = re.compile(r"`(framework(?:\.\w+)+)`")

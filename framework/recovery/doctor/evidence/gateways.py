@@ -30,6 +30,9 @@ def log_evidence(gateway: GatewayStatus) -> Iterator[str]:
     if gateway.error is not None:
         yield f"source: no answer, {gateway.error}"
         return
+    reach, at = gateway.reach, gateway.lost_at
+    if reach is not None and at is not None and gateway.gap is None:
+        yield f"log: unread changes are lost from {at:%Y-%m-%d %H:%M} UTC on ({reach.setting})"
     found, noun = gateway.log_status, gateway.position_noun
     if not noun:
         return

@@ -198,6 +198,10 @@ class MysqlLog:
         reading = self._at(begin)
         if reading.place.epoch == finish.place.epoch:
             batch = reading.read(begin, self._writer(reading), Goal(target=finish.place))
+            if batch.end != finish.order:
+                # Its rows would come twice, or not at all.
+                cause = f"no transaction ends at {finish.place}, where an earlier read ended"
+                raise SourceError("MYSQL_LOG_UNREADABLE", cause=cause)
             return replace(batch, caught_up=False)
         # Another server has the transactions at other places, perhaps in another order.
         goal = Goal(target=finish.place, transactions=finish.gtids, first=begin.order)

@@ -10,6 +10,8 @@ FACTS = DialectFacts(
     connection_example="mysql://user:password@host:port/database",
     drivers=("pymysql", "connectorx"),
     install="pip install 'sluice-spark[mysql]'",
+    tls_parameters="`ssl-mode` and `ssl-ca`",
+    login_rules="that the server knows the user from this machine (`SELECT user, host FROM mysql.user`)",
     diagnoses=(
         SourceDiagnosis(
             name="MYSQL_LOG_INCOMPLETE",

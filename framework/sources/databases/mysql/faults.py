@@ -13,6 +13,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.connecting import Login
+from framework.sources.databases.mysql.facts import FACTS
 from framework.sources.databases.tables import TableName
 
 _UNREACHABLE, _LOGIN, _PERMISSION = "DATABASE_UNREACHABLE", "DATABASE_LOGIN_REFUSED", "DATABASE_PERMISSION"
@@ -73,6 +74,8 @@ def named_error(error: Exception, connection: Connection, *, table: TableName | 
         cause=one_line(connection.hide(text)).rstrip(". "),
         state=str(number or "none"),
         table=table or "a table of the query",
+        tls_parameters=FACTS.tls_parameters,
+        login_rules=FACTS.login_rules,
         role=f"'{user}'",
         statement=grant_select(user, table),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.mysql.faults import quoted, table_sql
+from framework.sources.databases.mysql.retention import RETENTION, retention_seconds
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.tables.catalog import read_tables
 from framework.sources.databases.tables import SourceTable, TableName
@@ -25,8 +26,8 @@ _SETTINGS = {
     "binlog_row_value_options": ("", "the whole value of a JSON column"),
 }
 _VARIABLES = (
-    "log_bin", "server_id", "log_replica_updates", "log_slave_updates", "binlog_expire_logs_seconds",
-    "expire_logs_days", "basedir", "version_comment", *_SETTINGS,
+    "log_bin", "server_id", "log_replica_updates", "log_slave_updates", "basedir", "version_comment", *RETENTION,
+    *_SETTINGS,
 )  # fmt: skip
 _RIGHTS = {
     "REPLICATION SLAVE": ("reading the log", ("REPLICATION SLAVE",)),
@@ -148,13 +149,6 @@ def _replica_findings(facts: _Facts) -> Iterator[PreflightFinding]:
         return  # without the right to see it
     if is_replica:
         yield PreflightFinding.of("MYSQL_REPLICA_LOG_OFF", Severity.ERROR, setting=setting, statement=statement)
-
-
-def retention_seconds(variables: Mapping[str, str]) -> int:
-    """Return how long a server keeps its log; 0 for ever."""
-    seconds = float(variables.get("binlog_expire_logs_seconds") or 0)
-    days = float(variables.get("expire_logs_days") or 0)
-    return int(seconds or days * _DAY_SECONDS)
 
 
 def _retention_findings(facts: _Facts) -> Iterator[PreflightFinding]:

@@ -83,7 +83,10 @@ def connect(connection: Connection) -> Opened:
             charset=_CHARSET,
             init_command=f"SET {SESSION_SETTINGS}",
             autocommit=True,
+            # The limit of a start counts for its answers, too: a balancer may accept for a server that does not answer.
+            read_timeout=login.arguments["connect_timeout"],
         )
+        opened._read_timeout = None  # type: ignore[attr-defined]  # noqa: SLF001 - a query takes as long as it takes
     known = _OPENED.get()
     if known is not None:
         known.add(opened)

@@ -13,13 +13,14 @@ from framework.sources.databases.mysql import preflight
 from framework.sources.databases.mysql.chunks.boundaries import BoundaryWalker
 from framework.sources.databases.mysql.history import LogHistory
 from framework.sources.databases.mysql.logged_tables import MysqlTables
-from framework.sources.databases.mysql.position import read_log_end, safe_position
+from framework.sources.databases.mysql.position import safe_position
+from framework.sources.databases.mysql.retention import read_log_reach
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.mysql.tables import catalog
 from framework.sources.databases.mysql.tables.key_lookup import missing_keys
 from framework.sources.databases.position import Position
-from framework.sources.databases.source_session import Gap, LogName, LogStatus, Obstacle
+from framework.sources.databases.source_session import Gap, LogName, LogReach, LogStatus, Obstacle
 from framework.sources.databases.tables import SourceTable, TableName
 
 
@@ -110,10 +111,10 @@ class MysqlSource:
         """Return why the log can't be read on from a stored offset."""
         return LogHistory(self.session, log.position).find_gap(StoredPosition.from_json(stored))
 
-    def log_end(self) -> Position:
-        """Return the end of the log."""
-        place = read_log_end(self.session)
-        return Position(order=place.order, text=place.text)
+    def log_reach(self, stored: str | None, log: LogName) -> LogReach:
+        """Return the log after a position, and when the server removes it."""
+        del log
+        return read_log_reach(self.session, None if stored is None else StoredPosition.from_json(stored))
 
     def log_status(self, log: LogName) -> LogStatus | None:
         """Return that the server keeps nothing for a reader."""

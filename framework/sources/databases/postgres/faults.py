@@ -17,6 +17,7 @@ from psycopg2.extensions import parse_dsn
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.postgres.facts import FACTS
 from framework.sources.databases.tables import TableName, quote_identifier
 
 # Conditions under which a retry may succeed without any other change.
@@ -107,6 +108,8 @@ def named_error(
         cause=cause,
         state=state or "none",
         table=table or "a table of the query",
+        tls_parameters=FACTS.tls_parameters,
+        login_rules=FACTS.login_rules,
         role=role,
         statement=_statement(condition, role, login.get("dbname", "…"), table),
     )

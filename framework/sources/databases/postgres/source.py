@@ -14,13 +14,13 @@ from framework.sources.databases.postgres import open_transactions, preflight, s
 from framework.sources.databases.postgres.chunks.boundaries import BoundaryWalker
 from framework.sources.databases.postgres.log import position
 from framework.sources.databases.postgres.log.position_check import StoredPosition, check_position, other_slot_gap
-from framework.sources.databases.postgres.log.slot_status import read_log_end, read_slot_status
+from framework.sources.databases.postgres.log.slot_status import read_log_reach, read_slot_status
 from framework.sources.databases.postgres.logged_tables import PostgresTables
 from framework.sources.databases.postgres.lsn import format_lsn
 from framework.sources.databases.postgres.open_transactions import OpenTransaction, SlotReader, TableLock
 from framework.sources.databases.postgres.tables import catalog, membership
 from framework.sources.databases.postgres.tables.key_lookup import missing_keys
-from framework.sources.databases.source_session import Gap, LogName, LogStatus
+from framework.sources.databases.source_session import Gap, LogName, LogReach, LogStatus
 from framework.sources.databases.tables import SourceTable, TableName
 
 if TYPE_CHECKING:
@@ -127,9 +127,10 @@ class PostgresSource:
         read = StoredPosition.from_json(stored)
         return other_slot_gap(read, log.position, log.tables) or check_position(self.session, read)
 
-    def log_end(self) -> Position:
-        """Return the end of the log."""
-        return _position(read_log_end(self.session))
+    def log_reach(self, stored: str | None, log: LogName) -> LogReach:
+        """Return the log after a position, and the limits of what a slot keeps."""
+        lsn = None if stored is None else StoredPosition.from_json(stored).lsn
+        return read_log_reach(self.session, log.position, lsn)
 
     def log_status(self, log: LogName) -> LogStatus | None:
         """Return the status of the slot."""

@@ -15,6 +15,10 @@ CONDITIONS: dict[str, Condition] = {
         "The parameter `{parameter}` of the connection `{connection}` can't be `{value}`.",
         "Correct the URL; known parameters: {known}.",
     ),
+    "SQLSERVER_DRIVER_NOT_LOADED": Condition(
+        "The driver of SQL Server can't be loaded: this machine lacks the system library {library}.",
+        "On Debian or Ubuntu run `{statement}`; elsewhere install the package that has it.",
+    ),
     "SQLSERVER_LSN_TOO_LARGE": Condition(
         "The log sequence number {lsn} is beyond the numbers that positions can have.",
         "Virtual log files may have at most 16 GB: shrink the log, and let it grow in steps of at most 64 GB.",
@@ -65,6 +69,16 @@ CONDITIONS: dict[str, Condition] = {
     "SQLSERVER_CAPTURE_GAP": Condition(
         "Changes of {table} after the position {position} are in no capture instance: {reason}.",
         READ_AGAIN,
+    ),
+    "SQLSERVER_KEY_MOVED": Condition(
+        "A transaction moved rows of {table} to other keys, and a row was deleted whose key and values are those of a "
+        "row that it had moved there: the change tables do not show which of the two was deleted.",
+        READ_AGAIN + " A unique clustered index of the key keeps it from happening again.",
+    ),
+    "SQLSERVER_KEY_NOT_CLUSTERED": Condition(
+        "The key {columns} of {table} has no unique clustered index: if one transaction moves a row to a key and away "
+        "from it, the log may not show which row is left, and the table must be read again.",
+        "Give its key, or a part of it, a unique clustered index.",
     ),
     "SQLSERVER_CAPTURE_REMOVED": Condition(
         "The clean-up job removed changes after the position {position} each time while they were read.",

@@ -52,7 +52,7 @@ def connection_text(connection: Connection) -> str:
     """
     url = _read(connection)
     server = url.host if url.port is None else f"{url.host},{url.port}"
-    values = {"Server": server, "Database": url.database, "APP": "sluice", "Encrypt": "yes"}
+    values = {"Server": server, "Database": url.database, "Encrypt": "yes"}
     if url.host in _LOOPBACK:
         values["TrustServerCertificate"] = "yes"
     values |= {_PARAMETERS[name]: value for name, value in url.parameters.items() if name in _PARAMETERS}

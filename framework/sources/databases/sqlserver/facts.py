@@ -10,6 +10,8 @@ FACTS = DialectFacts(
     connection_example="sqlserver://user:password@host:port/database",
     drivers=("mssql_python",),
     install="pip install 'sluice-spark[sqlserver]'",
+    tls_parameters="`encrypt`, `trustServerCertificate` and `hostNameInCertificate`",
+    login_rules="that the server accepts this kind of login (parameter `authentication`; passwords need mixed mode)",
     diagnoses=(
         SourceDiagnosis(
             name="SQLSERVER_CAPTURE_LOST",
@@ -17,6 +19,12 @@ FACTS = DialectFacts(
             "disabled. Changes in between are in no log.",
             conditions=(f"{_LOST}.SQLSERVER_DISABLED",),
             remedies=(Remedy.NEW_POSITION, Remedy.FOLLOW),
+        ),
+        SourceDiagnosis(
+            name="SQLSERVER_DRIVER_INCOMPLETE",
+            meaning="The driver is installed, but this machine lacks a system library that it needs.",
+            conditions=("SQLSERVER_DRIVER_NOT_LOADED",),
+            remedies=(Remedy.FOLLOW, Remedy.RUN_AGAIN),
         ),
         SourceDiagnosis(
             name="SQLSERVER_OTHER_WAY",
@@ -31,12 +39,12 @@ FACTS = DialectFacts(
             "SQLSERVER_TRACKING_MISSING",
             "SQLSERVER_TRACKING_HISTORY",
         ),
-        "SOURCE_TABLE_REPLACED": ("SQLSERVER_CAPTURE_GAP",),
+        "SOURCE_TABLE_REPLACED": ("SQLSERVER_CAPTURE_GAP", "SQLSERVER_KEY_MOVED"),
         "PERMISSION_MISSING": ("SQLSERVER_CAPTURE_DISABLED", "SQLSERVER_TRACKING_DISABLED"),
         "RESOURCES_EXHAUSTED": ("SQLSERVER_LSN_TOO_LARGE",),
         "CONNECTION_LOST": ("SQLSERVER_CAPTURE_NOT_READY", "SQLSERVER_CAPTURE_EMPTY", "SQLSERVER_CAPTURE_REMOVED"),
     },
     gap_ends={f"{_LOST}.SQLSERVER_WAY": GapEnd()},
-    table_gaps=frozenset({"SQLSERVER_CAPTURE_GAP"}),
+    table_gaps=frozenset({"SQLSERVER_CAPTURE_GAP", "SQLSERVER_KEY_MOVED"}),
     retryable=frozenset({"SQLSERVER_CAPTURE_NOT_READY", "SQLSERVER_CAPTURE_EMPTY", "SQLSERVER_CAPTURE_REMOVED"}),
 )

@@ -10,6 +10,8 @@ from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.sqlserver.connecting import login_user
+from framework.sources.databases.sqlserver.driver import load_fault
+from framework.sources.databases.sqlserver.facts import FACTS
 from framework.sources.databases.sqlserver.names import bracket, quoted
 from framework.sources.databases.tables import TableName
 
@@ -56,6 +58,9 @@ def named_errors(connection: Connection, *, table: TableName | None = None, conn
 
 def named_error(text: str, connection: Connection, *, table: TableName | None, connecting: bool) -> SourceError:
     """Return the named error of a text of the driver."""
+    not_loaded = load_fault(text)
+    if not_loaded is not None:
+        return not_loaded
     default = _UNREACHABLE if connecting else "DATABASE_QUERY_FAILED"
     condition = next((found for pattern, found in _BY_TEXT if pattern.search(text)), default)
     role = bracket(login_user(connection))
@@ -67,6 +72,8 @@ def named_error(text: str, connection: Connection, *, table: TableName | None, c
         cause=one_line(_HEAD.sub("", connection.hide(text))).rstrip(". "),
         state="none",
         table=table or "a table of the query",
+        tls_parameters=FACTS.tls_parameters,
+        login_rules=FACTS.login_rules,
         role=role,
         statement=f"{grant} TO {role}",
     )

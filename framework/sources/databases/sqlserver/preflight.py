@@ -12,6 +12,7 @@ from framework.sources.databases.findings import PreflightFinding, Severity
 from framework.sources.databases.mendings import Mending
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.sqlserver.connecting import TRACKING, changes_way, login_user
+from framework.sources.databases.sqlserver.log.retention import captured_minutes, tracked_minutes
 from framework.sources.databases.sqlserver.log.tracked_tables import read_tracked
 from framework.sources.databases.sqlserver.names import bracket, quoted
 from framework.sources.databases.sqlserver.session import Session
@@ -19,11 +20,12 @@ from framework.sources.databases.sqlserver.statements import (
     ALLOW_SNAPSHOT,
     KEEP_LONGER,
     START_JOB,
+    TRACK_LONGER,
     enable_table,
     enable_tracking,
     instance_name,
 )
-from framework.sources.databases.sqlserver.tables.catalog import read_tables
+from framework.sources.databases.sqlserver.tables.catalog import is_in_order, read_clustered, read_tables
 from framework.sources.databases.sqlserver.tables.instances import (
     CaptureInstance,
     is_capturing,
@@ -44,7 +46,6 @@ _SERVER = (
     "FROM sys.databases AS d WHERE d.database_id = DB_ID()"
 )
 _LATE = "SELECT DATEDIFF(MINUTE, MAX(tran_end_time), SYSDATETIME()) FROM cdc.lsn_time_mapping"
-_RETENTION = "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
 _MAY_SELECT = "SELECT HAS_PERMS_BY_NAME(?, 'OBJECT', 'SELECT')"
 
 
@@ -94,6 +95,7 @@ def _tracking(session: Session, *, snapshots: bool) -> Iterator[PreflightFinding
         yield PreflightFinding.of("SQLSERVER_TRACKING_DISABLED", Severity.ERROR, address=session.connection.address)
     if not snapshots:
         yield PreflightFinding.of("SQLSERVER_TRACKING_WITHOUT_SNAPSHOT", Severity.ERROR, statement=ALLOW_SNAPSHOT)
+    yield from _kept_briefly(tracked_minutes(session), TRACK_LONGER)
 
 
 def _job(session: Session, *, has_agent: bool) -> Iterator[PreflightFinding]:
@@ -102,30 +104,28 @@ def _job(session: Session, *, has_agent: bool) -> Iterator[PreflightFinding]:
         # An idle database writes an entry every five minutes with SQL Server Agent, but not on Azure.
         severity = Severity.ERROR if has_agent else Severity.WARNING
         yield PreflightFinding.of("SQLSERVER_CAPTURE_LATE", severity, minutes=late, statement=START_JOB)
-    if not has_agent:
-        return
-    try:
-        jobs = session.rows(_RETENTION)
-    except SourceError:  # the jobs are in another database, which a plain user may not read
-        return
-    for (minutes,) in jobs:
-        hours = int(minutes) // 60
-        if hours < _LEAST_HOURS:
-            yield PreflightFinding.of(
-                "SQLSERVER_CAPTURE_RETENTION", Severity.WARNING, hours=hours, statement=KEEP_LONGER
-            )
+    yield from _kept_briefly(captured_minutes(session), KEEP_LONGER)
+
+
+def _kept_briefly(minutes: int | None, statement: str) -> Iterator[PreflightFinding]:
+    """Yield the finding of changes that are kept for less than a day."""
+    if minutes is not None and minutes < _LEAST_HOURS * 60:
+        yield PreflightFinding.of(
+            "SQLSERVER_CAPTURE_RETENTION", Severity.WARNING, hours=f"{minutes / 60:.3g}", statement=statement
+        )
 
 
 def _captured(
     session: Session, names: Sequence[TableName], log: LogName, *, may_enable: bool
 ) -> Iterator[PreflightFinding]:
-    newest = newest_of(read_instances(session))
+    newest, clustered = newest_of(read_instances(session)), read_clustered(session)
     found = read_tables(session, names)
     for name in names:
         table = found[name]
         if not isinstance(table, SourceError):
             number = int(table.identity)
             yield from _instance(session, table, newest.get(number), log, may_enable=may_enable)
+            yield from _order(table, clustered.get(number))
         yield from _table(session, name, table)
 
 
@@ -156,6 +156,21 @@ def _instance(
             columns=", ".join(lacking),
             statement=second if instance.name == instance_name(log, int(table.identity)) else statement,
         )
+
+
+def _order(table: SourceTable, clustered: tuple[str, ...] | None) -> Iterator[PreflightFinding]:
+    """Yield the finding of a table whose rows are not stored in the order of its key."""
+    if not table.key or is_in_order(table.key, clustered or ()):
+        return
+    columns = ", ".join(bracket(name) for name in table.key)
+    statement = f"CREATE UNIQUE CLUSTERED INDEX [sluice_key] ON {quoted(table.name)} ({columns})"
+    yield PreflightFinding.of(
+        "SQLSERVER_KEY_NOT_CLUSTERED",
+        Severity.WARNING,
+        table=table.name,
+        columns=", ".join(table.key),
+        statement=statement if clustered is None else "",
+    )
 
 
 def _is_partitioned(session: Session, table: SourceTable) -> bool:

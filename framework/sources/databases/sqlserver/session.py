@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from framework.sources.databases.sqlserver.connecting import connection_text, login_seconds
+from framework.sources.databases.sqlserver.driver import load_fault
 from framework.sources.databases.sqlserver.faults import named_errors
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ class DriverSession:
     """
 
     def __init__(self, connection: Connection) -> None:
-        from mssql_python import connect
+        try:
+            from mssql_python import connect
+        except ImportError as error:
+            raise (load_fault(str(error)) or error) from None
 
         self._connection = connection
         text = connection_text(connection)

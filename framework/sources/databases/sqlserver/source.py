@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Self
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import PreflightFinding
 from framework.sources.databases.position import Position
-from framework.sources.databases.source_session import Gap, LogName, LogStatus, Obstacle
+from framework.sources.databases.source_session import Gap, LogName, LogReach, LogStatus, Obstacle
 from framework.sources.databases.sqlserver import preflight
 from framework.sources.databases.sqlserver.chunks.chunk_reader import filter_fault
 from framework.sources.databases.sqlserver.chunks.chunk_sql import filter_check_sql
 from framework.sources.databases.sqlserver.connecting import changes_way
 from framework.sources.databases.sqlserver.log import position
+from framework.sources.databases.sqlserver.log.retention import read_log_reach
 from framework.sources.databases.sqlserver.log.stored_position import (
     StoredPosition,
     find_gap,
@@ -113,7 +114,7 @@ class SqlServerSource:
     def settled_position(self, log: LogName) -> Position:
         """Return the end of what the capture job has read: chunks wait for the locks of what is before it."""
         del log
-        return self.log_end()
+        return position_at(self._way, read_end(self.session))
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
         """Drop the capture instances that Sluice made."""
@@ -124,9 +125,10 @@ class SqlServerSource:
         """Return why the log can't be read on from a stored offset."""
         return find_gap(self.session, StoredPosition.from_json(stored), log.position)
 
-    def log_end(self) -> Position:
-        """Return the end of what the capture job has read."""
-        return position_at(self._way, read_end(self.session))
+    def log_reach(self, stored: str | None, log: LogName) -> LogReach:
+        """Return how long the changes after a position are kept."""
+        del log
+        return read_log_reach(self.session, None if stored is None else StoredPosition.from_json(stored))
 
     def log_status(self, log: LogName) -> LogStatus | None:
         """Return that the database keeps no position."""

@@ -51,6 +51,24 @@ _HARMLESS_OBJECTS = frozenset(
     }
 )
 _SCHEMAS = ("DATABASE", "SCHEMA")
+_NO_COLUMNS = frozenset(
+    {
+        "CHECK",
+        "CONSTRAINT",
+        "FOREIGN",
+        "FULLTEXT",
+        "INDEX",
+        "KEY",
+        "PARTITION",
+        "PERIOD",
+        "PRIMARY",
+        "SPATIAL",
+        "SYSTEM",
+        "UNIQUE",
+        "VECTOR",
+    }
+)
+"""What ADD and DROP of an ALTER TABLE name beside columns."""
 _SKIPPED = frozenset({"OR", "REPLACE", "IF", "NOT", "EXISTS", "ONLINE", "OFFLINE", "IGNORE"})
 
 
@@ -73,6 +91,9 @@ class StatementKind(StrEnum):
     RENAME = "rename"
     """It gives tables other names; `tables` has the old ones, `new_tables` the new ones."""
     ALTER = "alter"
+    """It changes a table, and no value in it."""
+    REWRITE = "rewrite"
+    """It changes columns of a table, and perhaps values of rows, which the log does not have."""
     PARTITION = "partition"
     """It removes or exchanges the rows of a partition, which the log does not have."""
     SCHEMA = "schema"
@@ -267,7 +288,9 @@ class _Reader:
                 return self._of(StatementKind.PARTITION, [name, *self._exchanged(index)])
             if word == "TABLESPACE" and index and words[index - 1] in ("DISCARD", "IMPORT"):
                 return self._of(StatementKind.PARTITION, [name])
-        return self._of(StatementKind.ALTER, [name])
+        is_ignoring = "IGNORE" in map(str.upper, self._tokens[: self._at])  # it deletes rows that are duplicates
+        is_rewriting = is_ignoring or len(self._tokens) >= _MOST_TOKENS or any(map(_rewrites, _parts(words)))
+        return self._of(StatementKind.REWRITE if is_rewriting else StatementKind.ALTER, [name])
 
     def _exchanged(self, after: int) -> list[TableName]:
         """Return the table of `EXCHANGE PARTITION p WITH TABLE t`."""
@@ -310,6 +333,36 @@ _SPECIAL: dict[str, Callable[[_Reader], Statement]] = {
     "DROP": _Reader.read_drop,
     "ALTER": _Reader.read_alter,
 }
+
+
+def _parts(words: Sequence[str]) -> list[list[str]]:
+    """Return the parts of an ALTER TABLE, which commas outside of parentheses separate."""
+    parts, depth = [list[str]()], 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if word == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def _rewrites(part: Sequence[str]) -> bool:
+    """Whether a part of an ALTER TABLE may change values of rows, or which column has them."""
+    verb, *rest = part or [""]
+    if verb in ("CHANGE", "MODIFY", "CONVERT"):
+        return True
+    if verb == "RENAME":
+        return rest[:1] == ["COLUMN"]
+    if verb == "DROP":
+        return rest[:1] != [] and rest[0] not in _NO_COLUMNS
+    if verb == "ADD" and rest[:1] != [] and rest[0] not in _NO_COLUMNS:
+        pairs = [*zip(rest, [*rest[1:], ""], strict=True)]
+        is_filled = any(word == "DEFAULT" and after != "NULL" for word, after in pairs)
+        # Without `explicit_defaults_for_timestamp`, a TIMESTAMP that does not say NULL is filled with the time.
+        is_filled = is_filled or ("TIMESTAMP" in rest and "NULL" not in rest)
+        return is_filled or ("NOT", "NULL") in pairs or not {"SERIAL", "AUTO_INCREMENT", "PRIMARY"}.isdisjoint(rest)
+    return False
 
 
 def _tokens(text: str) -> list[str]:

@@ -212,7 +212,7 @@ def read_table_map(data: bytes, texts: TextDecoder, *, is_mariadb: bool) -> Logg
     Args:
         data: the event.
         texts: decodes labels.
-        is_mariadb: whether MariaDB wrote it, whose spatial columns have a collation.
+        is_mariadb: whether MariaDB wrote it: its spatial columns have a collation, those of MySQL with vectors do.
     """
     table, at = table_name(data)
     count, at = read_length(data, at)
@@ -226,7 +226,7 @@ def read_table_map(data: bytes, texts: TextDecoder, *, is_mariadb: bool) -> Logg
         return LoggedTable(table, (), "the log lacks the names of its columns: binlog_row_metadata was not FULL")
     try:
         columns = _describe(
-            fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY) if is_mariadb else _TEXTS)
+            fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY if is_mariadb else FieldType.VECTOR))
         )
     except (IndexError, ValueError) as error:
         return LoggedTable(table, (), f"the description of its columns can't be read: {error}")

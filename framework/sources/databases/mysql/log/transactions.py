@@ -179,7 +179,11 @@ class TransactionReader:
                     yield from self._cut(event, "a transaction has no end in its file of the log")
                 yield Idle(self._events.place)
             else:
+                was_outside = self._group is None
                 yield from self._take(event)
+                if was_outside and self._group is None:
+                    # A read that ended here ends here again, though transactions follow by now.
+                    yield Idle(self._events.place)
 
     def _take(self, event: Event) -> Iterator[Step]:
         kind = event.kind

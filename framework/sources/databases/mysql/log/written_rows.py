@@ -56,7 +56,7 @@ class WrittenRows:
         self._texts = texts
         self._keeps_unreadable = keeps_unreadable
         self._known: dict[bytes, TableChanges] = {}
-        self._last: dict[TableName, TableChanges] = {}
+        self._undescribed: dict[TableName, TableChanges] = {}
         self._present: dict[bytes, TableChanges | None] = {}
 
     def describe(self, data: bytes) -> None:
@@ -68,8 +68,6 @@ class WrittenRows:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             changes = self._known[key] = self._changes(read_table_map(data, self._texts, is_mariadb=self.is_mariadb))
-        if changes is not None:
-            self._last[changes.table.table] = changes
         self._present[data[_ID]] = changes
 
     def is_copied(self, data: bytes) -> bool:
@@ -120,6 +118,9 @@ class WrittenRows:
                 self._of(table).refuse(problem)
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
+            elif kind == StatementKind.REWRITE and self._keeps_unreadable and position > self.tables[table].known_from:
+                problem = f"its columns were altered, and with them perhaps rows that are not in it: {statement.text}"
+                self._of(table).refuse(problem)
         for table in self._left(statement):
             if position > self.tables[table].known_from:
                 self._of(table).replace()
@@ -155,10 +156,10 @@ class WrittenRows:
         return [table for table in self.tables if table in named]
 
     def _of(self, table: TableName) -> TableChanges:
-        """Return the last description of a table; an empty one if there was none."""
-        found = self._last.get(table)
+        """Return a table for rows that a statement stands for; without its columns, which depend on what was read."""
+        found = self._undescribed.get(table)
         if found is None:
-            found = self._last[table] = self._changes(LoggedTable(table, (), "it was not described"))
+            found = self._undescribed[table] = self._changes(LoggedTable(table, (), "it was not described"))
         return found
 
     def _changes(self, table: LoggedTable) -> TableChanges:

@@ -18,11 +18,12 @@ from framework.sources.databases.sqlserver.log.change_tables import (
     segments,
     write_changes,
 )
+from framework.sources.databases.sqlserver.log.moved_keys import MovedKeys
 from framework.sources.databases.sqlserver.log.stored_position import StoredPosition
 from framework.sources.databases.sqlserver.log.wanted_tables import WantedTables
 from framework.sources.databases.sqlserver.lsn import Lsn
 from framework.sources.databases.sqlserver.session import Session
-from framework.sources.databases.sqlserver.tables.catalog import read_tables
+from framework.sources.databases.sqlserver.tables.catalog import is_in_order, read_clustered, read_tables
 from framework.sources.databases.sqlserver.tables.instances import CaptureInstance, instances_of, read_instances
 from framework.sources.databases.sqlserver.tables.object_ids import find_object_ids
 from framework.sources.databases.sqlserver.values.types import column_type, version_of
@@ -38,13 +39,16 @@ class CapturedTables:
         instances: Sequence[CaptureInstance],
         ids: Mapping[TableName, int],
         keys: Mapping[TableName, tuple[str, ...]],
+        *,
         known: Sequence[int],
+        clustered: Mapping[int, tuple[str, ...]],
     ) -> None:
         self._wanted = wanted
         self._instances = instances
         self._ids = ids
         self._keys = keys
         self._known = {*known}
+        self._clustered = clustered
         self._encoders: dict[int, RowEncoder] = {}
         self._read_after: dict[int, Lsn] = {}
 
@@ -56,7 +60,10 @@ class CapturedTables:
         found = read_tables(session, others)
         keys = {name: each.key for name, each in found.items() if not isinstance(each, SourceError)}
         ids = {name: wanted.identities.get(name, present.get(name, 0)) for name in wanted.names}
-        return cls(wanted, read_instances(session), ids, {**keys, **wanted.keys}, stored.tables)
+        clustered = read_clustered(session)
+        return cls(
+            wanted, read_instances(session), ids, {**keys, **wanted.keys}, known=stored.tables, clustered=clustered
+        )
 
     def read_ids(self) -> tuple[int, ...]:
         """Return the object ids of the tables that are read now."""
@@ -139,6 +146,10 @@ class CapturedTables:
                 for each, kind in instance.columns
             )
             shape = ChangedTable(name, version_of(instance.columns))
-            encoder = RowEncoder(shape, columns, self._keys.get(name, ()), is_kept=self._wanted.keeps_unreadable)
+            key = self._keys.get(name, ())
+            # Without a key, rows that are equal are one row of the copy anyway.
+            is_in_doubt = bool(key) and not is_in_order(key, self._clustered.get(self._ids[name], ()))
+            moved = MovedKeys([kind for _, kind in instance.columns]) if is_in_doubt else None
+            encoder = RowEncoder(shape, columns, key, is_kept=self._wanted.keeps_unreadable, moved=moved)
             self._encoders[instance.id] = encoder
         return self._encoders[instance.id]

@@ -9,6 +9,7 @@ from typing import Any
 
 from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
+from framework.sources.databases.sqlserver.log.moved_keys import MovedKeys
 from framework.sources.databases.sqlserver.values.types import ColumnType
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.streams.spool import Spool, SpooledBatch, SpoolWriter
@@ -100,12 +101,20 @@ class RowEncoder:
         columns: the columns of its rows.
         key: the columns that identify a row; () if unknown, then a deleted row has all columns.
         is_kept: whether a row with a value that has no Spark type is kept as UNREADABLE.
+        moved: the rows that a transaction moves to other keys; None if the log has them in the order of the key.
     """
 
     def __init__(
-        self, shape: ChangedTable, columns: Sequence[ColumnType], key: Sequence[str], *, is_kept: bool
+        self,
+        shape: ChangedTable,
+        columns: Sequence[ColumnType],
+        key: Sequence[str],
+        *,
+        is_kept: bool,
+        moved: MovedKeys | None = None,
     ) -> None:
         self.shape = shape
+        self.moved = moved
         self.columns = columns
         self._columns = [(json.dumps(each.name, ensure_ascii=False) + ":", each) for each in columns]
         names = [each.name for each in columns]
@@ -122,11 +131,19 @@ class RowEncoder:
         try:
             payload = self._object(values, places)
         except SourceError as error:
-            if not self._is_kept:
-                raise
-            writer.add(self.shape, UNREADABLE, one_line(error.what))
+            self.fail(writer, error)
         else:
             writer.add(self.shape, operation, payload)
+
+    def fail(self, writer: ChangeWriter, error: SourceError) -> None:
+        """Hold the table from here on.
+
+        Raises:
+            SourceError: the error, unless such changes are kept.
+        """
+        if not self._is_kept:
+            raise error
+        writer.add(self.shape, UNREADABLE, one_line(error.what))
 
     def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the key of a row, as the driver read it."""

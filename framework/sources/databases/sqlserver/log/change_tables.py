@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from framework.foundation.errors import SourceError
 from framework.sources.databases.sqlserver.log.change_rows import (
     DELETE,
     INSERT,
@@ -19,6 +20,7 @@ from framework.sources.databases.sqlserver.log.change_rows import (
     ChangeWriter,
     RowEncoder,
 )
+from framework.sources.databases.sqlserver.log.moved_keys import Deletion
 from framework.sources.databases.sqlserver.lsn import Lsn
 from framework.sources.databases.sqlserver.names import bracket
 from framework.sources.databases.sqlserver.session import Session
@@ -128,28 +130,50 @@ def write_changes(
     Raises:
         SourceError: DATABASE_VALUE_NOT_REPRESENTABLE, or the database can't be read.
     """
-    lsn, old = None, None
+    lsn, before, old = None, None, None
     for start, operation, *values in _rows(session, segment, encoder):
         if start != lsn:
-            lsn = start
+            lsn, before = start, None
             found = Lsn(bytes(start))
             writer.begin(ChangeTransaction(found.order, times.get(found, 0)))
+            if encoder.moved is not None:
+                encoder.moved.begin()
         if operation == _BEFORE:
             old = values
         elif operation == _AFTER:
             _write_update(encoder, writer, old, values)
             old = None
+        elif operation == _DELETED:
+            _write_deletion(encoder, writer, values)
         else:
-            encoder.write(writer, DELETE if operation == _DELETED else INSERT, values)
+            # The two changes of an update that moves a row follow each other; others that do are taken for one, too.
+            _write_insertion(encoder, writer, values, is_moved=before == _DELETED)
+        before = operation
     writer.end()
 
 
 def _write_update(encoder: RowEncoder, writer: ChangeWriter, old: list[Any] | None, new: list[Any]) -> None:
     if old is None or encoder.key_of(old) == encoder.key_of(new):
+        if encoder.moved is not None:
+            encoder.moved.change(encoder.key_of(new), new)
         encoder.write(writer, UPDATE, new)
         return
-    encoder.write(writer, DELETE, old)
-    encoder.write(writer, INSERT, new)
+    _write_deletion(encoder, writer, old)
+    _write_insertion(encoder, writer, new, is_moved=True)
+
+
+def _write_deletion(encoder: RowEncoder, writer: ChangeWriter, row: list[Any]) -> None:
+    found = Deletion.LAST if encoder.moved is None else encoder.moved.delete(encoder.key_of(row), row)
+    if found is Deletion.UNKNOWN:
+        encoder.fail(writer, SourceError("SQLSERVER_KEY_MOVED", table=encoder.shape.table))
+    elif found is Deletion.LAST:
+        encoder.write(writer, DELETE, row)
+
+
+def _write_insertion(encoder: RowEncoder, writer: ChangeWriter, row: list[Any], *, is_moved: bool) -> None:
+    if is_moved and encoder.moved is not None:
+        encoder.moved.move(encoder.key_of(row), row)
+    encoder.write(writer, INSERT, row)
 
 
 def _rows(session: Session, segment: Segment, encoder: RowEncoder) -> Iterator[tuple[Any, ...]]:

@@ -36,6 +36,12 @@ _KEYS = (
     "WHERE i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND i.is_hypothetical = 0 "
     "AND ic.key_ordinal > 0 AND s.name IN ({0}) ORDER BY i.object_id, i.index_id, ic.key_ordinal"
 )
+_CLUSTERED = (
+    "SELECT i.object_id, i.is_unique, c.name "
+    "FROM sys.indexes AS i JOIN sys.index_columns AS ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id "
+    "JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = ic.column_id "
+    "WHERE i.index_id = 1 AND ic.key_ordinal > 0 ORDER BY i.object_id, ic.key_ordinal"
+)
 _SIZES = (
     "SELECT s.name, t.name, SUM(CASE WHEN a.type = 1 THEN p.rows ELSE 0 END), SUM(a.used_pages) * 8192 "
     "FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id "
@@ -126,6 +132,23 @@ def read_collations(session: Session, name: TableName) -> dict[str, str | None]:
     """
     ids = {table: number for _, table, number in _rows(session, _TABLES, [name.schema])}
     return {each.source.name: each.collation for each in _columns(session, [name.schema]).get(ids.get(name.table), [])}
+
+
+def read_clustered(session: Session) -> dict[int, tuple[str, ...]]:
+    """Return the columns of each table's clustered index, by object id; () for one that is not unique, none for a heap.
+
+    Raises:
+        SourceError: the database can't be read.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    for number, is_unique, name in session.rows(_CLUSTERED):
+        found[number] = (*found.get(number, ()), name) if is_unique else ()
+    return found
+
+
+def is_in_order(key: Sequence[str], clustered: Sequence[str]) -> bool:
+    """Whether the log has the changes of an update in the order of a key: rows are stored by it, or a part of it."""
+    return bool(clustered) and {*clustered} <= {*key}
 
 
 @dataclass(frozen=True, slots=True)
