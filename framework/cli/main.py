@@ -49,6 +49,7 @@ _COMMANDS = {
 }
 
 _SERVING = {
+    "report": "Write one HTML file about the pipeline, to be sent by mail.",
     "schedule": "List, explain, pause and resume the schedules of the pipeline.",
 }
 
