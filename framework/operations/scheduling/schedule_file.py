@@ -85,8 +85,8 @@ def _schedule(name: str, settings: Any) -> Schedule:
     if not isinstance(settings, dict):
         msg = "it is a mapping with `quartz_cron_schedule` or `on_data`."
         raise _InvalidError(msg)
-    if not name.isprintable() or not name.strip() or name == SPEC_TRIGGER:
-        msg = f"a name is one line, and `{SPEC_TRIGGER}` is the one of the spec."
+    if not name.isprintable() or not name.strip() or "/" in name or name == SPEC_TRIGGER:
+        msg = f"a name is one line without `/`, and `{SPEC_TRIGGER}` is the one of the spec."
         raise _InvalidError(msg)
     values: dict[str, Any] = {}
     for key, value in settings.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from framework.foundation.clock import Clock
-from framework.foundation.errors import UserError
+from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.operations.scheduling.due import Decision, Note, Seen, Start, Stop, decide
 from framework.operations.scheduling.schedule import Schedule
@@ -72,13 +72,16 @@ class ScheduleTicker:
         self._engines = engines
         self._clock = clock
         self._tokens = tokens
+        self.held: Mapping[str, SluiceError] = {}
+        """Why a run can't be started now, by its schedule; the next look tries again."""
 
     def tick(self, schedules: Sequence[Schedule]) -> tuple[Report, ...]:
-        """Decide and do what is due.
+        """Decide and do what is due; a run that can't be started now is started by a later look.
 
         Raises:
             OperationError: the state can't be read or written; nothing was started that it does not record.
         """
+        self.held = {}
         states, paused = self._store.read(), self._store.pauses()
         reports: list[Report] = []
         for schedule in schedules:
@@ -114,6 +117,9 @@ class ScheduleTicker:
             self._engines.start(decision.action, schedule)
         except UserError as error:  # such as a dataset that does not exist: it would fail again at each look
             return self._write(states, schedule, self._refused(decision.state, error))
+        except SluiceError as error:  # such as an update that has just been started: the other schedules go on
+            self.held = {**self.held, schedule.name: error}
+            return states
         failpoint("schedules.after_start")
         return self._write(states, schedule, decision.state.confirmed())
 

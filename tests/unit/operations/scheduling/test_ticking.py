@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.foundation.errors import UserError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.failpoints import arm, disarm
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.quartz import parse_quartz
@@ -208,6 +208,31 @@ def test_a_start_that_can_never_be_is_not_tried_again(served: _Served) -> None:
     assert (1, "FAILED") == (len(_runs(served)), last and last.outcome)
     assert last is not None
     assert last.reason.startswith("No update of this storage has the id")
+
+
+def test_a_start_that_can_not_be_now_is_tried_again_and_holds_no_other_schedule(tmp_path: Path) -> None:
+    """A storage that another server holds delays the run; its update has the id of its time all along."""
+    clock = ManualClock(_BEGIN)
+
+    class Taken(FakeEngines):
+        def start(self, start: Start, schedule: Schedule) -> None:
+            if schedule.name == "hourly" and clock.now() < _BEGIN + timedelta(minutes=10):
+                raise OperationError("QUERY_FAILED", cause="taken")
+            super().start(start, schedule)
+
+    engines = Taken(clock=clock)
+    store = ScheduleStore(LocalStorage(str(tmp_path)), "shop")
+    ticker = ScheduleTicker(pipeline_id=PIPELINE_ID, store=store, engines=engines, clock=clock)
+    schedules = [_HOURLY, replace(_HOURLY, name="other")]
+    held = []
+    for _ in range(25):
+        ticker.tick(schedules)
+        held.append([*ticker.held])
+        clock.sleep(30)
+    assert (["hourly"], []) == (held[5], held[-1])
+    assert ["schedule other 2026-01-01T12:00:00.000Z 1", "schedule hourly 2026-01-01T12:00:00.000Z 1"] == (
+        engines.processes
+    )
 
 
 def _crash() -> None:
