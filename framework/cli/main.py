@@ -42,6 +42,7 @@ _COMMANDS = {
     "doctor": "Explain flows that are broken, stuck or behind, and repair them.",
     "quarantine": "List, show, replay and drop rows that flows could not write.",
     "lag": "Print how far each flow is behind, and whether it is stuck.",
+    "serve": "Serve a page and an API for the pipelines below folders.",
     "ingest": "Check, observe and operate the copies of databases.",
     "session": "Keep Spark ready for the commands of this folder.",
     "prune": "Drop tables that the code no longer declares.",

@@ -44,8 +44,13 @@ def _arrow(name: str, colour: str) -> str:
 
 
 def _edge(edge: Edge, points: tuple[tuple[float, float], ...], *, pointed: bool) -> str:
-    """Return an edge: horizontal through labels and beside boxes, with curves between them."""
     kind = "stream" if edge.streaming else "batch"
+    arrow = f' marker-end="url(#sluice-{kind})"' if pointed else ""
+    return f'<path class="edge {kind}" d="{edge_path(points)}"{arrow}/>'
+
+
+def edge_path(points: tuple[tuple[float, float], ...]) -> str:
+    """Return the path of an edge: horizontal through labels and beside boxes, with curves between them."""
     (x, y), *rest = points
     path = [f"M{x:.1f} {y:.1f}"]
     for to_x, to_y in rest:
@@ -55,8 +60,7 @@ def _edge(edge: Edge, points: tuple[tuple[float, float], ...], *, pointed: bool)
             half = (x + to_x) / 2
             path.append(f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
         x, y = to_x, to_y
-    arrow = f' marker-end="url(#sluice-{kind})"' if pointed else ""
-    return f'<path class="edge {kind}" d="{"".join(path)}"{arrow}/>'
+    return "".join(path)
 
 
 def _label(label: Label, box: Box) -> str:

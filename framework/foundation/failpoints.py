@@ -84,6 +84,11 @@ FAILPOINTS: frozenset[str] = frozenset(
         "prune.before_table",  # record and auxiliary table of a pruned table are deleted, rows and checkpoints are not
         "catalog.after_drop",  # the name of a table no longer refers to its former folder, it refers to none
         "prune.before_unmark",  # a pruned table is deleted completely, its mark still exists
+        # server
+        "serve.after_accept",  # a request is accepted, no process exists
+        "serve.after_claim",  # the log of a run is locked and its record says that it starts, no process exists
+        "serve.after_spawn",  # the process of a run exists, its record does not name it
+        "serve.after_stop_request",  # a stop is asked for, a run that waits is not cancelled
         "versions.before_cleaning",  # a new version of a lease or a request is created, former ones still exist
     }
 )

@@ -112,9 +112,10 @@ OF_OTHER_COMMANDS = frozenset({
     "quarantine.after_claim", "quarantine.after_replay", "versions.before_cleaning", "rewinds.after_mark",
     "rewinds.after_names", "rewinds.after_restore", "rewinds.after_table", "rewinds.after_checkpoint",
     "rewinds.after_quarantine", "rewinds.after_generation", "rewinds.after_abandon", "rewinds.after_refresh",
-    "cloud_files.after_merge", "cloud_files.after_known", "cloud_files.before_clean_mark",
+    "cloud_files.after_merge", "cloud_files.after_known", "cloud_files.before_clean_mark", "serve.after_accept",
+    "serve.after_claim", "serve.after_spawn", "serve.after_stop_request",
 })  # fmt: skip
-"""The failpoints that no update of a sandbox passes: of rewinds, of prunes, of thousands of files."""
+"""The failpoints that no update of a sandbox passes: of rewinds, of prunes, of thousands of files, of servers."""
 
 
 def moments_text() -> str:

@@ -26,6 +26,7 @@ from framework.foundation.conditions import (
     rewind,
     run,
     sandbox_inputs,
+    serving,
     session,
     storage,
     testing,
@@ -56,6 +57,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **workspace.CONDITIONS,
     **testing.CONDITIONS,
     **sandbox_inputs.CONDITIONS,
+    **serving.CONDITIONS,
 }
 
 

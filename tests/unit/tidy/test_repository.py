@@ -71,5 +71,5 @@ def test_the_walls_have_no_holes() -> None:
     assert [contract for contract in layers if contract["exhaustive"] is not True] == []
     assert [contract["id"] for contract in layers] == [
         "rooms", "engine", "declare", "graph", "ingest", "recovery", "session", "sources", "cloud_files", "flows",
-        "cdc", "deploy", "run", "sandbox",
+        "cdc", "deploy", "run", "sandbox", "server",
     ]  # fmt: skip

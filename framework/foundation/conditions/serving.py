@@ -1,0 +1,37 @@
+"""Conditions of the server."""
+
+from __future__ import annotations
+
+from framework.foundation.conditions.entry import Condition
+
+CONDITIONS: dict[str, Condition] = {
+    "UPDATE_REQUEST_INVALID": Condition(
+        "The field {field!r} of the request is invalid.", "{why} Nothing was started. Correct the request."
+    ),
+    "SERVE_STORAGE_TAKEN": Condition(
+        "Another server starts the updates of the storage {path}: {holder}.",
+        "Send the request to that server, or end it. This server shows the pipeline and does not change it.",
+    ),
+    "SERVE_STORAGE_REMOTE": Condition(
+        "Pipeline {pipeline} has its storage at {storage}, which the server can't read yet.",
+        "Serve pipelines with local storage; `sluice events` and `sluice lag` read this one.",
+    ),
+    "SERVE_QUEUE_FULL": Condition(
+        "{most} jobs wait already, which is the most that a server keeps.", "Try again when some of them have ended."
+    ),
+    "SERVE_PORT_USED": Condition(
+        "Port {port} of {address} is in use.", "Choose another one with --port, or end the process that uses it."
+    ),
+    "SERVE_UNPROTECTED": Condition(
+        "The address {address} can be reached from other machines, {lacking}.",
+        "Create a token with `sluice serve token create NAME --role view`, and name the host by which browsers reach the "
+        "server with --allowed-host NAME. Or leave out --address: then only this machine reaches the server.",
+    ),
+    "SERVE_TOKEN_UNKNOWN": Condition(
+        "There is no token {token!r}.{hint}", "`sluice serve token list` has the ids of all tokens."
+    ),
+    "SERVE_TOKEN_EXISTS": Condition(
+        "There is a token with the name {name!r}.", "Choose another name, or revoke that token first."
+    ),
+    "SERVE_TOKEN_INVALID": Condition("The {what} {value!r} of a token is invalid.", "{expected}"),
+}

@@ -1,0 +1,1 @@
+"""Who may do what: roles, tokens, sessions of browsers and one-time codes."""

@@ -1,0 +1,60 @@
+"""The stream of changes, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response, StreamingResponse
+
+from framework.server.access.roles import Caller, Role
+from framework.server.server import Server
+from framework.server.stream import HOME, TooManyStreams
+from framework.server.web.faults import WebFault
+from framework.server.web.routes import Call, Route
+
+
+async def _stream(call: Call) -> Response:
+    call.only("topics")
+    seen = {each.pipeline_id for each in call.pipelines()}
+    wanted = {each for each in (call.query.get("topics") or HOME).split(",") if each}
+    topics = {each for each in wanted if each in seen}
+    # A caller that sees only some pipelines follows each of them, because `home` has all.
+    if HOME in wanted:
+        topics |= {HOME} if not call.caller.pipelines else seen
+    server, caller = call.server, call.caller
+
+    def snapshot() -> dict[str, Any]:
+        return {
+            "pipelines": [server.row(each).to_json() for each in server.pipelines() if caller.may_see(each.name)],
+            "machine": server.machine(),
+        }
+
+    messages = server.hub.stream(
+        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller)
+    )
+    try:
+        first = await anext(messages)
+    except TooManyStreams:
+        raise WebFault(429, "REQUEST_LIMIT_EXCEEDED", "The server has as many streams as it serves.") from None
+
+    async def content() -> Any:
+        yield first
+        async for message in messages:
+            yield message
+
+    return StreamingResponse(content(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+def _may_still_read(call: Call, server: Server, caller: Caller) -> bool:
+    """Whether a stream goes on: a token may have been revoked, a session may have ended."""
+    if caller.via == "token":
+        text = call.request.headers.get("authorization", "").partition(" ")[2].strip()
+        return server.tokens.caller(text) is not None
+    return any(server.sessions.caller(cookie) is not None for cookie in call.request.cookies.values())
+
+
+LIVE_ROUTES = (
+    Route(method="GET", path="/stream", role=Role.VIEW, handler=_stream, query=("topics",),
+          summary="Changes of all pipelines (`home`) or of some, as server-sent events."),
+)  # fmt: skip
+"""The route of the stream."""

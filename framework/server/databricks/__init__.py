@@ -1,0 +1,1 @@
+"""The routes with Databricks' shapes, for `databricks-sdk`, Airflow and Terraform."""

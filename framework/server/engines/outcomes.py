@@ -1,0 +1,67 @@
+"""How a run ended: by the events of its update, else by its exit code and its output."""
+
+from __future__ import annotations
+
+import re
+
+from framework.foundation.files.storage_port import Storage
+from framework.record.events import EventType
+from framework.record.reader import read_events
+from framework.run.update.control.stop_requests import StopRequests
+from framework.server.engines.run_records import RunRecord, RunRecords, RunState
+from framework.views.stopping import ENDED
+
+_STOPPED = frozenset({130, 143, -2, -15})
+"""The exit codes of a process that an interrupt or SIGTERM ended."""
+_CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ", re.MULTILINE)
+_LAST_LINES, _LONGEST = 40, 4_000
+
+
+def canceled(record: RunRecord, now: str) -> RunRecord:
+    """Return the record of a run that was stopped before its process started."""
+    return record.with_(state=RunState.ENDED, ended_at=now, outcome="CANCELED")
+
+
+def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_code: int | None, now: str) -> RunRecord:
+    """Return the record of a run whose process has ended.
+
+    Args:
+        storage: the storage with the events.
+        records: the records, with the output of the run.
+        record: the run.
+        exit_code: the exit code; None if it is unknown, because another server started the process.
+        now: the present time, in ISO 8601.
+    """
+    if records.is_claimed(record.update_id):
+        outcome, error = _recorded_end(storage, record.update_id) or "LOST", None
+    else:
+        outcome = _outcome_of(exit_code, is_stopped=StopRequests(storage).of(record.update_id) is not None)
+        error = None
+    if outcome in {"FAILED", "LOST"}:
+        error = _last_words(records, record.update_id)
+    return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
+
+
+def _recorded_end(storage: Storage, update_id: str) -> str | None:
+    events = read_events(storage, type=EventType.UPDATE_PROGRESS, update_id=update_id)
+    states = [str(event.details[EventType.UPDATE_PROGRESS.value]["state"]) for event in events]
+    return next((state for state in states if state in ENDED), None)
+
+
+def _outcome_of(exit_code: int | None, *, is_stopped: bool) -> str:
+    if exit_code == 0:
+        return "COMPLETED"
+    if exit_code in _STOPPED or is_stopped:
+        return "CANCELED"
+    return "LOST" if exit_code is None or exit_code < 0 else "FAILED"
+
+
+def _last_words(records: RunRecords, update_id: str) -> str | None:
+    """Return the last error in the output of a run, else its last forty lines; None without output."""
+    found = records.log_text(update_id)
+    if found is None or not found[0].strip():
+        return None
+    text = found[0].strip()
+    errors = [*_CONDITION.finditer(text)]
+    chosen = text[errors[-1].start() :] if errors else "\n".join(text.splitlines()[-_LAST_LINES:])
+    return chosen[:_LONGEST]

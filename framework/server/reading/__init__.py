@@ -1,0 +1,1 @@
+"""The state of pipelines, read from their storages alone."""

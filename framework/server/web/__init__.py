@@ -1,0 +1,1 @@
+"""Routes with their roles, and the guard of every request."""

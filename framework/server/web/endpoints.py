@@ -1,0 +1,89 @@
+"""Endpoints: a route's handler behind the checks that every request passes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from framework.foundation.errors import SluiceError
+from framework.foundation.secrets.known_secrets import hide_known_values
+from framework.server.access.roles import Caller, Role
+from framework.server.server import Server
+from framework.server.web.faults import WebFault, fault_of, fault_response
+from framework.server.web.guard import Policy, caller_of, check_content, check_origin
+from framework.server.web.routes import Access, Call, Route
+
+NOBODY = Caller(user="", role=Role.VIEW, via="nobody")
+
+
+def endpoint(route: Route, server: Server, policy: Policy) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers a route: role, content, handler; errors of the house become answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            caller = await run_in_threadpool(_allowed, route, request, server, policy)
+            check_content(request)
+            call = Call(request=request, server=server, caller=caller, body=await _body(request))
+            if inspect.iscoroutinefunction(route.handler):
+                value = await route.handler(call)
+            else:
+                value = await run_in_threadpool(route.handler, call)
+        except WebFault as fault:
+            return fault_response(fault)
+        except SluiceError as error:
+            return fault_response(fault_of(error))
+        return value if isinstance(value, Response) else json_response(value, route.status)
+
+    return answer
+
+
+def json_response(value: Any, status: int = 200) -> JSONResponse:
+    """Return a value as JSON without secrets."""
+    return JSONResponse(hide_known_values(value), status_code=status)
+
+
+def _allowed(route: Route, request: Request, server: Server, policy: Policy) -> Caller:
+    """Return the caller of a route, who has its role.
+
+    Raises:
+        WebFault: 401, 403.
+    """
+    if isinstance(route.role, Access):
+        if route.method != "GET":
+            check_origin(request, policy)
+        return NOBODY
+    caller = caller_of(request, server, policy)
+    if not caller.role.includes(route.role):
+        raise denied(caller, route.role)
+    return caller
+
+
+def denied(caller: Caller, role: Role) -> WebFault:
+    """Return the answer for a caller without a role."""
+    return WebFault(403, "PERMISSION_DENIED", f"{caller.user} has the role {caller.role}; this needs {role}.")
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Return the JSON object of a request.
+
+    Raises:
+        WebFault: 400.
+    """
+    if request.method == "GET":
+        return {}
+    content = await request.body()
+    if not content:
+        return {}
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise WebFault(400, "INVALID_PARAMETER_VALUE", "The body must be a JSON object.")
+    return found

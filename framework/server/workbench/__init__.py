@@ -1,0 +1,1 @@
+"""Work that needs Spark, without an update: commands with JSON results, one at a time, as child processes."""

@@ -1,0 +1,173 @@
+"""The kinds of jobs: the role that each needs, and the command that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.foundation.errors import UserError
+from framework.server.access.roles import Role
+
+_MOST_ROWS = 1_000
+_Body = Mapping[str, Any]
+_Arguments = Callable[[_Body], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of job.
+
+    Args:
+        role: who may start it, and read its result.
+        words: the command.
+        fields: the fields of a request.
+        arguments: the arguments of a request; each value is one argument with its option, or follows `--`.
+        prints_json: whether the command prints its result as JSON.
+    """
+
+    role: Role
+    words: tuple[str, ...]
+    fields: tuple[str, ...] = ()
+    arguments: _Arguments = field(default=lambda _body: ())
+    prints_json: bool = True
+
+    def command(self, spec_file: str, body: _Body) -> tuple[str, ...]:
+        """Return the arguments of `sluice` for a request.
+
+        Raises:
+            UserError: UPDATE_REQUEST_INVALID.
+        """
+        for name in body:
+            if name not in self.fields:
+                raise _invalid(name, f"This kind of job has {', '.join(self.fields) or 'no fields'}.")
+        output = ("-o", "json") if self.prints_json else ()
+        options, names = _split(self.arguments(body))
+        return (*self.words, f"--spec={spec_file}", *output, *options, *(("--", *names) if names else ()))
+
+
+def _split(arguments: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Separate options from names: a name that begins with a hyphen is no option."""
+    options = tuple(each.removeprefix("\0") for each in arguments if each.startswith("\0"))
+    return options, tuple(each for each in arguments if not each.startswith("\0"))
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """Return an option with its value; nothing for None and false, and no value for true."""
+    if value is None or value is False:
+        return []
+    return [f"\0{name}" if value is True else f"\0{name}={_text(name, value)}"]
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _invalid(name.lstrip("-"), "It must be a text or a number.")
+    return str(value)
+
+
+def _name(body: _Body, field: str) -> list[str]:
+    value = body.get(field)
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise _invalid(field, "It must be a text.")
+    return [value]
+
+
+def _names(body: _Body, field: str) -> list[str]:
+    values = body.get(field) or []
+    if not isinstance(values, list) or not all(isinstance(each, str) and each and "\0" not in each for each in values):
+        raise _invalid(field, "It must be a list of texts.")
+    return values
+
+
+def _invalid(field: str, why: str) -> UserError:
+    return UserError("UPDATE_REQUEST_INVALID", field=field, why=why)
+
+
+def _rows(body: _Body) -> list[str]:
+    limit = body.get("limit", 100)
+    if not isinstance(limit, int) or not 1 <= limit <= _MOST_ROWS:
+        raise _invalid("limit", f"It must be a number from 1 to {_MOST_ROWS:,}.")
+    return [*_option("--rows", limit), *_name(body, "dataset")]
+
+
+def _plan(body: _Body) -> list[str]:
+    selections = {"refresh_selection": "--refresh", "full_refresh_selection": "--full-refresh",
+                  "reset_checkpoint_selection": "--reset-checkpoint"}  # fmt: skip
+    named = [part for field, name in selections.items() for each in _names(body, field) for part in _option(name, each)]
+    return [*named, *_option("--full-refresh-all", bool(body.get("full_refresh")))]
+
+
+def _quarantined(body: _Body) -> list[str]:
+    return [*_option("--limit", body.get("limit")), *_option("--reason", body.get("with_reason")), *_name(body, "flow")]
+
+
+def _replay(body: _Body) -> list[str]:
+    dry_run, reason = bool(body.get("dry_run")), body.get("with_reason")
+    return [*_option("--dry-run", dry_run), *_option("--reason", reason), *_name(body, "flow")]
+
+
+def _doctored(body: _Body) -> list[str]:
+    end = "--dry-run" if body.get("dry_run") else "--yes"
+    return [
+        *_option("--apply", body.get("way")), *_option(end, value=True), *_option("--reason", body.get("reason")),
+        *_name(body, "flow"),
+    ]  # fmt: skip
+
+
+def _rewound(body: _Body) -> list[str]:
+    end = "--dry-run" if body.get("dry_run") else "--yes"
+    return [
+        *_option("--to", body.get("to")), *_option(end, value=True), *_option("--reason", body.get("reason")),
+        *_names(body, "datasets"),
+    ]  # fmt: skip
+
+
+def _of_table(body: _Body) -> list[str]:
+    table = [] if body.get("table") is None else _name(body, "table")
+    return [*_option("--gateway", body.get("gateway")), *table]
+
+
+def _of_gateway(body: _Body) -> list[str]:
+    return _option("--gateway", body.get("gateway"))
+
+
+_SELECTIONS = ("refresh_selection", "full_refresh_selection", "reset_checkpoint_selection", "full_refresh")
+KINDS: Mapping[str, Kind] = {
+    "validate": Kind(role=Role.OPERATE, words=("validate",)),
+    "plan": Kind(role=Role.OPERATE, words=("plan",), fields=_SELECTIONS, arguments=_plan),
+    "doctor": Kind(role=Role.OPERATE, words=("doctor",)),
+    "way": Kind(
+        role=Role.OPERATE, words=("doctor",), fields=("flow", "way", "dry_run", "reason"), arguments=_doctored
+    ),
+    "lag": Kind(role=Role.VIEW, words=("lag",)),
+    "checkpoints": Kind(role=Role.VIEW, words=("checkpoints", "list")),
+    "checkpoints-reset": Kind(
+        role=Role.OPERATE, words=("checkpoints", "reset"), fields=("flow", "start"), prints_json=False,
+        arguments=lambda body: [*_option("--from", body.get("start")), *_name(body, "flow")],
+    ),
+    "checkpoints-rollback": Kind(
+        role=Role.OPERATE, words=("checkpoints", "rollback"), fields=("flow", "generation"), prints_json=False,
+        arguments=lambda body: [*_option("--to", body.get("generation")), *_name(body, "flow")],
+    ),
+    "backups": Kind(role=Role.VIEW, words=("backups", "list")),
+    "rows": Kind(role=Role.READ, words=("show",), fields=("dataset", "limit"), arguments=_rows),
+    "quarantine": Kind(role=Role.READ, words=("quarantine", "list")),
+    "quarantine-rows": Kind(
+        role=Role.READ, words=("quarantine", "show"), fields=("flow", "limit", "with_reason"), arguments=_quarantined
+    ),
+    "quarantine-replay": Kind(
+        role=Role.OPERATE, words=("quarantine", "replay"), fields=("flow", "dry_run", "with_reason"), arguments=_replay
+    ),
+    "rewind": Kind(
+        role=Role.OPERATE, words=("rewind",), fields=("to", "datasets", "dry_run", "reason"), arguments=_rewound
+    ),
+    "ingest-status": Kind(role=Role.VIEW, words=("ingest", "status"), fields=("gateway",), arguments=_of_gateway),
+    **{
+        f"ingest-{verb}": Kind(
+            role=Role.OPERATE, words=("ingest", verb), fields=("gateway", "table"), arguments=_of_table,
+            prints_json=False,
+        )
+        for verb in ("pause", "resume", "cancel", "skip-snapshot", "resync")
+    },
+}  # fmt: skip
+"""All kinds by name."""
