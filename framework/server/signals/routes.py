@@ -1,0 +1,110 @@
+"""Routes of schedules: the list, pause, resume, and a run now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from framework.foundation.errors import SluiceError
+from framework.operations.scheduling.listing import ScheduleRow, pause_schedule, resume_schedule, schedule_json
+from framework.server.access.roles import Role
+from framework.server.api.updates import start
+from framework.server.pipelines import PipelineEntry
+from framework.server.server import Server
+from framework.server.signals.schedules import Schedules, schedule_id, selections
+from framework.server.web.faults import invalid, not_found
+from framework.server.web.routes import Call, Route
+
+_SCHEDULE = "/schedules/{schedule}"
+
+
+@dataclass(slots=True)
+class ScheduleFace:
+    """The part of a server that runs schedules, and its routes."""
+
+    part: Schedules | None = None
+
+    def make(self, server: Server) -> Schedules:
+        """Return the part for a server."""
+        self.part = Schedules(server)
+        return self.part
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The routes."""
+        return (
+            Route(method="GET", path="/schedules", role=Role.VIEW, handler=self._list,
+                  summary="The schedules of all pipelines, with their next runs and their last one."),
+            Route(method="POST", path=f"{_SCHEDULE}/pause", role=Role.OPERATE, handler=self._pause,
+                  summary="Start no run of a schedule until it is resumed."),
+            Route(method="POST", path=f"{_SCHEDULE}/resume", role=Role.OPERATE, handler=self._resume,
+                  summary="Start the runs of a schedule again, from the next time on."),
+            Route(method="POST", path=f"{_SCHEDULE}/run", role=Role.OPERATE, handler=self._run, status=202,
+                  summary="Start an update with the selections of a schedule now."),
+        )  # fmt: skip
+
+    def _list(self, call: Call) -> dict[str, Any]:
+        call.only()
+        part, entries = self._part(), call.pipelines()
+        rows = [_json(entry, row) for entry in entries for row in part.rows(entry)]
+        faults = [_fault(entry, part.faults[entry.pipeline_id]) for entry in entries if entry.pipeline_id in part.faults]
+        return {"schedules": rows, "faults": faults}
+
+    def _pause(self, call: Call) -> dict[str, Any]:
+        entry, row = self._named(call)
+        clock, reason = call.server.clock, _reason(call)
+        paused = pause_schedule(
+            entry.spec, entry.storage, clock, row.schedule.name, reason, user=call.caller.user
+        )
+        return _changed(call, entry, paused)
+
+    def _resume(self, call: Call) -> dict[str, Any]:
+        entry, row = self._named(call)
+        _reason(call)
+        return _changed(call, entry, resume_schedule(entry.spec, entry.storage, call.server.clock, row.schedule.name))
+
+    def _run(self, call: Call) -> dict[str, Any]:
+        entry, row = self._named(call)
+        reason = _reason(call)
+        ours = {"reason": reason} if reason else {}
+        return start(call, entry, {**selections(row.schedule), "sluice": ours})
+
+    def _named(self, call: Call) -> tuple[PipelineEntry, ScheduleRow]:
+        part, wanted = self._part(), call.path["schedule"]
+        for entry in call.pipelines():
+            for row in part.rows(entry):
+                if schedule_id(entry, row.schedule.name) == wanted:
+                    return entry, row
+        raise not_found(f"The schedule {wanted!r} does not exist.")
+
+    def _part(self) -> Schedules:
+        assert self.part is not None, "the server makes its parts before it answers"
+        return self.part
+
+
+def _changed(call: Call, entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
+    """Tell the pages that a pipeline's next run has changed, and return the schedule."""
+    call.server.publish_row(entry)
+    return _json(entry, row)
+
+
+def _json(entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
+    return {
+        **schedule_json(row), "schedule": schedule_id(entry, row.schedule.name), "name": row.schedule.name,
+        "pipeline_id": entry.pipeline_id, "pipeline": entry.name,
+    }  # fmt: skip
+
+
+def _fault(entry: PipelineEntry, error: SluiceError) -> dict[str, Any]:
+    what = error.render().removeprefix(f"[{error.condition}] ")
+    return {"pipeline": entry.name, "condition": error.condition, "what": what, "remedy": error.remedy}
+
+
+def _reason(call: Call) -> str:
+    for name in call.body:
+        if name != "reason":
+            raise invalid(f"The field {name!r} is not supported.")
+    reason = call.body.get("reason", "")
+    if not isinstance(reason, str):
+        raise invalid("reason must be a text.")
+    return reason
