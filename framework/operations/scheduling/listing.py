@@ -85,10 +85,24 @@ def find_schedule(rows: Sequence[ScheduleRow], name: str | None, pipeline: str) 
     return rows[names.index(name)]
 
 
-def pause_schedule(spec: PipelineSpec, storage: Storage, clock: Clock, name: str, reason: str = "") -> ScheduleRow:
-    """Pause a schedule, and return it."""
+def pause_schedule(
+    spec: PipelineSpec, storage: Storage, clock: Clock, name: str, reason: str = "", *, user: str | None = None
+) -> ScheduleRow:
+    """Pause a schedule, and return it.
+
+    Args:
+        spec: the pipeline.
+        storage: its storage.
+        clock: the present time.
+        name: the schedule.
+        reason: why, for those who look at it.
+        user: who pauses it; None for the user of this process.
+
+    Raises:
+        UserError: SCHEDULE_NOT_FOUND.
+    """
     row = find_schedule(list_schedules(spec, storage, clock), name, spec.name)
-    pause = Pause(since=timestamp_text(clock.now()), user=user_name(), reason=reason or None)
+    pause = Pause(since=timestamp_text(clock.now()), user=user or user_name(), reason=reason or None)
     ScheduleStore(storage, spec.name).pause(row.schedule.name, pause)
     return find_schedule(list_schedules(spec, storage, clock), name, spec.name)
 

@@ -38,10 +38,15 @@ def read_schedules(spec: PipelineSpec) -> tuple[Schedule, ...]:
     if spec.trigger is not None:
         cron, zone = spec.trigger.schedule, spec.trigger.timezone_id
         found.append(Schedule(name=SPEC_TRIGGER, cron=cron, timezone_id=zone))
-    file = None if spec.file is None else Path(spec.file).with_name(FILE_NAME)
+    file = schedule_file(spec)
     if file is not None and file.is_file():
         found += _of_file(file)
     return tuple(found)
+
+
+def schedule_file(spec: PipelineSpec) -> Path | None:
+    """Return the place of the file of schedules beside a spec, which need not exist; None for a spec without a file."""
+    return None if spec.file is None else Path(spec.file).with_name(FILE_NAME)
 
 
 def _of_file(file: Path) -> list[Schedule]:
