@@ -155,6 +155,11 @@ class Starter:
             for served, record in sorted(waiting, key=lambda found: (found[1].order, found[1].update_id)):
                 self._start_if_free(served, record)
 
+    def serves(self, entry: PipelineEntry) -> bool:
+        """Return whether this server starts the updates of a pipeline: no other one has claimed its storage."""
+        with self._lock:
+            return self._claim(self._of(entry))
+
     @property
     def running(self) -> int:
         """The number of engines on this machine, whoever started them."""

@@ -12,6 +12,7 @@ from framework.server.api.updates import start
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
 from framework.server.signals.schedules import Schedules, schedule_id, selections
+from framework.server.stream import HOME
 from framework.server.web.faults import invalid, not_found
 from framework.server.web.routes import Call, Route
 
@@ -47,15 +48,15 @@ class ScheduleFace:
         call.only()
         part, entries = self._part(), call.pipelines()
         rows = [_json(entry, row) for entry in entries for row in part.rows(entry)]
-        faults = [_fault(entry, part.faults[entry.pipeline_id]) for entry in entries if entry.pipeline_id in part.faults]
+        faults = [
+            _fault(entry, part.faults[entry.pipeline_id]) for entry in entries if entry.pipeline_id in part.faults
+        ]
         return {"schedules": rows, "faults": faults}
 
     def _pause(self, call: Call) -> dict[str, Any]:
         entry, row = self._named(call)
         clock, reason = call.server.clock, _reason(call)
-        paused = pause_schedule(
-            entry.spec, entry.storage, clock, row.schedule.name, reason, user=call.caller.user
-        )
+        paused = pause_schedule(entry.spec, entry.storage, clock, row.schedule.name, reason, user=call.caller.user)
         return _changed(call, entry, paused)
 
     def _resume(self, call: Call) -> dict[str, Any]:
@@ -84,7 +85,7 @@ class ScheduleFace:
 
 def _changed(call: Call, entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
     """Tell the pages that a pipeline's next run has changed, and return the schedule."""
-    call.server.publish_row(entry)
+    call.server.hub.publish([HOME, entry.pipeline_id], "pipeline", call.server.row(entry).to_json())
     return _json(entry, row)
 
 
