@@ -42,7 +42,6 @@ _COMMANDS = {
     "doctor": "Explain flows that are broken, stuck or behind, and repair them.",
     "quarantine": "List, show, replay and drop rows that flows could not write.",
     "lag": "Print how far each flow is behind, and whether it is stuck.",
-    "serve": "Serve a page and an API for the pipelines below folders.",
     "ingest": "Check, observe and operate the copies of databases.",
     "session": "Keep Spark ready for the commands of this folder.",
     "prune": "Drop tables that the code no longer declares.",
@@ -51,6 +50,9 @@ _COMMANDS = {
 
 _SERVING = {
     "report": "Write one HTML file about the pipeline, to be sent by mail.",
+    "serve": "Serve a page and an API for the pipelines below folders.",
+    "open": "Print an address that signs a browser in to a server that runs.",
+    "token": "Create, list and revoke the tokens by which programs use the server.",
     "schedule": "List, explain, pause and resume the schedules of the pipeline.",
 }
 

@@ -32,11 +32,20 @@ from framework.server.server import Server
 from framework.server.web.endpoints import endpoint
 from framework.server.web.faults import WebFault, code_of, fault_response
 from framework.server.web.guard import HostGuard, Policy
-from framework.server.web.routes import Route
+from framework.server.web.routes import OWN_FACE, Route
+from framework.server.workbench.kinds import KINDS, WAY
 
 _PAGE = Path(__file__).parent / "page" / "static"
 PAGE_PATHS = ("/", "/p/{rest:path}", "/mirrors", "/schedules", "/deploys", "/usage", "/settings")
 """Paths that the page routes itself; its files have no data, so that they need no session."""
+_GROUPS = {
+    "schedules": "/schedules",
+    "alerts": "/alerts",
+    "tokens": "/tokens",
+    "lag": "/pipelines/{pipeline}/lag",
+    "chunks": "/pipelines/{pipeline}/chunks",
+    "doctor.ways": "/pipelines/{pipeline}/doctor/ways",
+}
 _MOST_BYTES = 1_000_000
 _SMALLEST_GZIP = 1_000
 _IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
@@ -60,9 +69,10 @@ def application(server: Server, policy: Policy, more: Sequence[Route] = (), page
         page: the folder with the files of the page.
     """
     policy = replace(policy, content_security=content_security(page))
+    served = routes_of(policy, more)
+    server.features = features_of(served)
     routes: list[BaseRoute] = [
-        WebRoute(route.full_path, endpoint(route, server, policy), methods=[route.method])
-        for route in routes_of(policy, more)
+        WebRoute(route.full_path, endpoint(route, server, policy), methods=[route.method]) for route in served
     ]
     if (page / "index.html").is_file():
         routes += [WebRoute(path, _index(page)) for path in PAGE_PATHS]
@@ -84,6 +94,14 @@ def application(server: Server, policy: Policy, more: Sequence[Route] = (), page
         lifespan=lifespan,
         max_body_size=_MOST_BYTES,
     )
+
+
+def features_of(routes: Sequence[Route]) -> tuple[str, ...]:
+    """Return the names of what another server may lack: kinds of jobs, their fields, groups of routes."""
+    groups = {name for name, ending in _GROUPS.items() if any(route.full_path == OWN_FACE + ending for route in routes)}
+    kinds = {name: kind for name, kind in KINDS.items() if name != WAY}
+    fields = {f"jobs.{name}.{field}" for name, kind in kinds.items() for field in kind.fields}
+    return tuple(sorted({*groups, *(f"jobs.{name}" for name in kinds), *fields}))
 
 
 def content_security(page: Path) -> str:

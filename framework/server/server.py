@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from framework import __version__
 from framework.foundation.clock import Clock
 from framework.record.events import Event, EventLevel
 from framework.server.access.sessions import Sessions
@@ -27,6 +27,7 @@ from framework.views.flow_board import FlowBoard
 
 _LOOK_SECONDS = 0.5
 _FIND_SECONDS = 30.0
+_log = logging.getLogger("sluice.server")
 
 
 class Part(Protocol):
@@ -58,6 +59,7 @@ class Settings:
         state_folder: the folder of tokens, sessions and the state of schedules, for this user only.
         cache: the user's cache, with the indexes of event logs.
         user: the user of browser sessions.
+        version: the version of Sluice, for answers.
         most_engines: how many engines may run at the same time; None for what fits into the memory.
     """
 
@@ -65,6 +67,7 @@ class Settings:
     state_folder: Path
     cache: Path
     user: str
+    version: str
     most_engines: int | None = None
 
 
@@ -106,6 +109,8 @@ class Server:
         self._looking = threading.RLock()
         self._thread = threading.Thread(target=self._follow, name="sluice-follow", daemon=True)
         self._parts = tuple(make(self) for make in parts)
+        self.features: tuple[str, ...] = ()
+        """What the API of this server has, for a page of another version; set by the application."""
 
     def start(self) -> None:
         """Find and read the pipelines, adopt their engines, and follow them until `close`."""
@@ -137,17 +142,20 @@ class Server:
     def row(self, entry: PipelineEntry) -> PipelineRow:
         """Return a pipeline with its state."""
         more = {name: value for part in self._parts for name, value in part.row_fields(entry).items()}
+        state = self.reader(entry).state
+        if state.fault is None:
+            state = replace(state, fault=self.starter.faults.get(entry.pipeline_id))
         return PipelineRow(
             pipeline_id=entry.pipeline_id, name=entry.name, spec_file=str(entry.spec_file),
             storage=entry.storage.root, catalog=entry.spec.catalog, schema=entry.spec.schema,
-            continuous=entry.spec.continuous, state=self.reader(entry).state, more=more,
+            continuous=entry.spec.continuous, state=state, more=more,
         )  # fmt: skip
 
     def machine(self) -> dict[str, Any]:
         """Return what the page shows of the machine."""
         found = memory()
         return {
-            "version": __version__,
+            "version": self.settings.version,
             "boot": self.hub.boot,
             "host": socket.gethostname(),
             "folders": [str(each) for each in self.settings.folders],
@@ -157,18 +165,27 @@ class Server:
                 "most": self.starter.most_engines,
             },
             "memory": {"total_bytes": found.total_bytes, "available_bytes": found.available_bytes},
-            "reader_of": None,
+            "reader_of": self.starter.other_server,
+            "features": list(self.features),
         }
 
     def find(self) -> None:
         """Find the pipelines again; a pipeline whose spec has not changed stays the same object."""
         found = find_pipelines(self.settings.folders, self._entry)
         with self._looking:
-            readers = {
-                entry.pipeline_id: self._readers.get(entry.pipeline_id) or PipelineReader(entry, self.settings.cache)
-                for entry in found.entries
-            }
-            self._found, self._readers = found, readers
+            before = {each.pipeline_id for each in self._found.entries}
+            new = [each for each in found.entries if each.pipeline_id not in self._readers]
+            # First the readers: another thread may ask for that of a pipeline as soon as it is known.
+            self._readers |= {each.pipeline_id: PipelineReader(each, self.settings.cache) for each in new}
+            self._found = found
+            for each in new:
+                self._publish(each, self.reader(each).look())
+            if before and before != {each.pipeline_id for each in found.entries}:
+                self.hub.publish([HOME], "snapshot", self.snapshot())
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the present state of all pipelines and of the machine."""
+        return {"pipelines": [self.row(each).to_json() for each in self.pipelines()], "machine": self.machine()}
 
     def look(self) -> None:
         """Read what is new in all storages, settle and start engines, and send what has changed."""
@@ -197,10 +214,13 @@ class Server:
     def _follow(self) -> None:
         found = self.clock.monotonic()
         while not self._stopping.wait(_LOOK_SECONDS):
-            if self.clock.monotonic() - found >= _FIND_SECONDS:
-                self.find()
-                found = self.clock.monotonic()
-            self.look()
+            try:
+                if self.clock.monotonic() - found >= _FIND_SECONDS:
+                    found = self.clock.monotonic()
+                    self.find()
+                self.look()
+            except Exception:  # noqa: BLE001 - one fault must not leave the page with old states for ever
+                _log.exception("The storages could not be read; the server tries again.")
 
     def _publish(self, entry: PipelineEntry, changes: Changes) -> None:
         here = entry.pipeline_id

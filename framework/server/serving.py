@@ -14,6 +14,7 @@ import uvicorn
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, UserError
+from framework.server.access.state import RunningServer
 from framework.server.app import application
 from framework.server.server import Part, Ports, Server, Settings
 from framework.server.web.guard import LOOPBACK, Policy
@@ -89,7 +90,17 @@ def serve(
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS, lifespan="on", ws="none", proxy_headers=False,
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
     )  # fmt: skip
-    _WebServer(config, server, lambda: ready(f"{scheme}://{shown}:{port}", server)).run(sockets=[listening])
+    url = f"{scheme}://{shown}:{port}"
+    running = RunningServer(settings.state_folder, url)
+
+    def started() -> None:
+        running.write()
+        ready(url, server)
+
+    try:
+        _WebServer(config, server, started).run(sockets=[listening])
+    finally:
+        running.delete()
 
 
 def check_protected(server: Server, address: Address) -> None:

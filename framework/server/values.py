@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from framework.foundation.errors import SluiceError
+
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED", "LOST"})
 """The states of updates that do not change any more."""
 
@@ -34,10 +36,13 @@ class UpdateOptions:
     reset_checkpoint_selection: tuple[str, ...] = ()
     full_refresh: bool = False
     continuous: bool = False
+    validate_only: bool = False
 
     @property
     def kind(self) -> str:
-        """CONTINUOUS, FULL_REFRESH or REFRESH."""
+        """CONTINUOUS, VALIDATE, FULL_REFRESH or REFRESH."""
+        if self.validate_only:
+            return "VALIDATE"
         if self.continuous:
             return "CONTINUOUS"
         return "FULL_REFRESH" if self.full_refresh or self.full_refresh_selection else "REFRESH"
@@ -153,6 +158,14 @@ class Fault:
     def to_json(self) -> dict[str, Any]:
         """Return the fault as JSON values."""
         return asdict(self)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return an error as a value; of one that is none of ours, its first line."""
+    if isinstance(error, SluiceError):
+        return Fault(condition=error.condition, what=error.what, remedy=error.remedy)
+    text = next(iter(str(error).splitlines()), "")
+    return Fault(condition="INTERNAL_ERROR", what=f"{type(error).__name__}: {text}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,7 @@ PLACES = {
     "recovery/": {Place.COMMAND},
     "run/": FLOWS,
     "sandbox/": {Place.PYTHON},
+    "server/": {Place.COMMAND},
     "session/": {Place.COMMAND, Place.PYTHON},
     "sources/cloud_files/": {Place.APPEND, Place.AUTO_CDC},
     "sources/databases/postgres/preflight.py": {Place.INGESTION},

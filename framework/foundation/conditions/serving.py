@@ -22,13 +22,17 @@ CONDITIONS: dict[str, Condition] = {
     "SERVE_PORT_USED": Condition(
         "Port {port} of {address} is in use.", "Choose another one with --port, or end the process that uses it."
     ),
+    "SERVE_NOT_RUNNING": Condition(
+        "No server of this user runs: {folder} names none.",
+        "Start one with `sluice serve`, or name its address: --url.",
+    ),
     "SERVE_UNPROTECTED": Condition(
         "The address {address} can be reached from other machines, {lacking}.",
-        "Create a token with `sluice serve token create NAME --role view`, and name the host by which browsers reach the "
+        "Create a token with `sluice token create NAME --role view`, and name the host by which browsers reach the "
         "server with --allowed-host NAME. Or leave out --address: then only this machine reaches the server.",
     ),
     "SERVE_TOKEN_UNKNOWN": Condition(
-        "There is no token {token!r}.{hint}", "`sluice serve token list` has the ids of all tokens."
+        "There is no token {token!r}.{hint}", "`sluice token list` has the ids of all tokens."
     ),
     "SERVE_TOKEN_EXISTS": Condition(
         "There is a token with the name {name!r}.", "Choose another name, or revoke that token first."

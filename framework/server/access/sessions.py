@@ -66,7 +66,7 @@ class Sessions:
     def caller(self, cookie: str) -> Caller | None:
         """Return whose session a cookie is; None if it is not ours, or has ended."""
         body, _, signature = cookie.partition(".")
-        if not hmac.compare_digest(self._signature(body), signature):
+        if not hmac.compare_digest(self._signature(body).encode(), signature.encode(errors="replace")):
             return None
         with suppress(ValueError, KeyError, TypeError):
             found = json.loads(urlsafe_b64decode(body))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,6 +28,7 @@ _FILE = "tokens.json"
 _TOKEN = re.compile(r"slk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _USE_SECONDS = 60.0
+_NO_FILE = (-1, -1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,8 @@ class TokenStore:
     """The tokens of a user's servers, in a file that only the user can read.
 
     Commands change the file while a server runs; the server reads it again when it has changed, so that a revoked token
-    ends with the next request.
+    ends with the next request. Each change reads and replaces the file under the lock of a second file, so that none
+    of two processes undoes the change of the other one.
 
     Args:
         folder: the folder of the server's state.
@@ -62,7 +66,7 @@ class TokenStore:
         self._path = folder / _FILE
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: tuple[int, tuple[StoredToken, ...]] = (-1, ())
+        self._known: tuple[tuple[int, int, int], tuple[StoredToken, ...]] = (_NO_FILE, ())
         self._used: dict[str, float] = {}
 
     def create(
@@ -77,7 +81,7 @@ class TokenStore:
             expected = "It has 1 to 100 letters, digits, dots, hyphens, at signs and underscores."
             raise UserError("SERVE_TOKEN_INVALID", what="name", value=name, expected=expected)
         now = self._clock.now()
-        with self._lock:
+        with self._changing():
             tokens = self._read()
             if any(each.name == name for each in tokens):
                 raise UserError("SERVE_TOKEN_EXISTS", name=name)
@@ -102,7 +106,7 @@ class TokenStore:
         Raises:
             UserError: SERVE_TOKEN_UNKNOWN.
         """
-        with self._lock:
+        with self._changing():
             tokens = self._read()
             found = next((each for each in tokens if id_or_name in (each.id, each.name)), None)
             if found is None:
@@ -137,23 +141,32 @@ class TokenStore:
             if now - self._used.get(token.id, -_USE_SECONDS) < _USE_SECONDS:
                 return
             self._used[token.id] = now
-            used = timestamp_text(self._clock.now())
+        used = timestamp_text(self._clock.now())
+        with self._changing():
             self._write(
                 tuple(replace(each, last_used_at=used) if each.id == token.id else each for each in self._read())
             )
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep other threads and processes from changing the file."""
+        make_private_folder(self._folder)
+        with self._lock, self._path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def _read(self) -> tuple[StoredToken, ...]:
         try:
-            changed = self._path.stat().st_mtime_ns
+            status = self._path.stat()
         except FileNotFoundError:
             return ()
+        changed = (status.st_ino, status.st_mtime_ns, status.st_size)
         if changed != self._known[0]:
             content = _FORMAT.content(self._path.read_text("utf-8"), str(self._path))
             self._known = (changed, tuple(map(_parsed, content["tokens"])))
         return self._known[1]
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:
-        make_private_folder(self._folder)
         part = self._path.with_suffix(f".{os.getpid()}.part")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -161,7 +174,7 @@ class TokenStore:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self._path)
-        self._known = (-1, ())
+        self._known = (_NO_FILE, ())
 
 
 def _digest(text: str) -> str:

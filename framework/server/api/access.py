@@ -6,17 +6,29 @@ from datetime import timedelta
 from typing import Any
 
 from framework.server.access.roles import Role
-from framework.server.web.faults import invalid
+from framework.server.web.faults import WebFault, invalid
 from framework.server.web.routes import Call, Route
 
 _MOST_DAYS = 3_650
 
 
+def _check_wide(call: Call) -> None:
+    """Check that the caller sees all pipelines: tokens are for all of them.
+
+    Raises:
+        WebFault: 403.
+    """
+    if call.caller.pipelines:
+        raise WebFault(403, "PERMISSION_DENIED", f"{call.caller.user} sees some pipelines only, and grants nothing.")
+
+
 def _list(call: Call) -> dict[str, Any]:
+    _check_wide(call)
     return {"tokens": [each.to_json() for each in call.server.tokens.list_all()]}
 
 
 def _create(call: Call) -> dict[str, Any]:
+    _check_wide(call)
     name, role, days = call.body.get("name"), call.body.get("role"), call.body.get("days")
     pipelines = call.body.get("pipelines") or []
     if not isinstance(name, str) or role not in set(Role):
@@ -31,6 +43,7 @@ def _create(call: Call) -> dict[str, Any]:
 
 
 def _revoke(call: Call) -> dict[str, Any]:
+    _check_wide(call)
     return call.server.tokens.revoke(call.path["token"]).to_json()
 
 

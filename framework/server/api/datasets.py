@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import UserError
 from framework.foundation.nearest import is_named, plain_name
 from framework.graph.stored_graph import GraphStore
@@ -17,6 +18,7 @@ from framework.server.reading.spans import quality_points
 from framework.server.web.faults import invalid, not_found
 from framework.server.web.routes import Call, Route
 from framework.views.events import events_json
+from framework.views.flow_board import FlowBoard
 from framework.views.graph import graph_json
 from framework.views.stored_graph import stored_graph
 
@@ -45,13 +47,24 @@ def dataset_routes() -> tuple[Route, ...]:
     )  # fmt: skip
 
 
-def _states(call: Call, entry: PipelineEntry) -> dict[str, dict[str, Any]]:
+def _newest_board(call: Call, entry: PipelineEntry) -> FlowBoard:
     reader = call.server.reader(entry)
     newest = next((each for each in reversed(reader.rows) if each.state != "WAITING_FOR_RESOURCES"), None)
-    if newest is None:
-        return {}
-    board = reader.kept_board(newest).to_json(call.server.clock.now())
+    return FlowBoard() if newest is None else reader.kept_board(newest)
+
+
+def _states(call: Call, entry: PipelineEntry) -> dict[str, dict[str, Any]]:
+    board = _newest_board(call, entry).to_json(call.server.clock.now())
     return {flow["flow"]: flow for flow in board["flows"]}
+
+
+def _written_at(call: Call, entry: PipelineEntry) -> dict[str, str]:
+    """Return when a flow of each dataset last completed in the newest update that ran."""
+    found: dict[str, str] = {}
+    for flow in _newest_board(call, entry).flows:
+        if flow.state == "COMPLETED" and flow.ended_at is not None:
+            found[flow.dataset] = max(found.get(flow.dataset, ""), timestamp_text(flow.ended_at))
+    return found
 
 
 def _events(call: Call) -> dict[str, Any]:
@@ -84,7 +97,13 @@ def _searched(event: Event) -> str:
 def _datasets(call: Call) -> dict[str, Any]:
     entry = call.pipeline()
     content, states = graph_json(stored_graph(entry.storage, entry.name)), _states(call, entry)
-    return {"datasets": [_row(each, content["flows"], states) for each in content["datasets"]]}
+    written = _written_at(call, entry)
+    return {
+        "datasets": [
+            {**_row(each, content["flows"], states), "updated_at": written.get(each["name"])}
+            for each in content["datasets"]
+        ]
+    }
 
 
 def _row(dataset: dict[str, Any], flows: list[dict[str, Any]], states: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -101,7 +120,6 @@ def _row(dataset: dict[str, Any], flows: list[dict[str, Any]], states: dict[str,
         "flows": names,
         "state": mine[0]["state"] if mine else None,
         "rows_written": sum(written) if written else None,
-        "updated_at": None,
     }
 
 

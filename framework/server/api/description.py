@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from framework import __version__
 from framework.server.access.roles import Role
 from framework.server.web.routes import Access, Call, Route
 
@@ -27,8 +26,7 @@ def description_route(routes: Sequence[Route]) -> Route:
 
     def describe(call: Call) -> dict[str, Any]:
         """Return the description."""
-        del call
-        return description((*routes, found))
+        return description((*routes, found), call.server.settings.version)
 
     found = Route(
         method="GET", path="/openapi.json", role=Role.VIEW, handler=describe, summary="This description."
@@ -36,14 +34,14 @@ def description_route(routes: Sequence[Route]) -> Route:
     return found
 
 
-def description(routes: Sequence[Route]) -> dict[str, Any]:
+def description(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """Return the OpenAPI description of routes."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.full_path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Sluice", "version": __version__},
+        "info": {"title": "Sluice", "version": version},
         "paths": paths,
         "components": {
             "schemas": {"Error": _ERROR},

@@ -13,7 +13,7 @@ from framework.server.web.endpoints import denied
 from framework.server.web.faults import WebFault, invalid, not_found
 from framework.server.web.routes import Call, Route
 from framework.server.workbench.jobs import Job
-from framework.server.workbench.kinds import KINDS
+from framework.server.workbench.kinds import KINDS, WAY
 
 _PIPELINE = "/pipelines/{pipeline}"
 _LONGEST_WAIT = 30.0
@@ -26,7 +26,7 @@ def _add(call: Call) -> dict[str, Any]:
         raise not_found(f"The kind of job {name!r} does not exist: {', '.join(KINDS)}.")
     if not call.caller.role.includes(kind.role):
         raise denied(call.caller, kind.role)
-    if name == "way":
+    if name == WAY:
         raise invalid("Send a way out to doctor/ways, with the finding that it is for.")
     return _waited(call, entry, name, call.body)
 
@@ -98,8 +98,8 @@ def _way(call: Call) -> dict[str, Any]:
     if not isinstance(reason, str):
         raise invalid("reason must be a text.")
     asked = reason if call.caller.via == "session" else f"{call.caller.user}: {reason}".removesuffix(": ")
-    made = {"flow": findings[number - 1]["flow"], "way": way, "dry_run": bool(body.get("dry_run")), "reason": asked}
-    return _waited(call, entry, "way", made)
+    made = {"flow": findings[number - 1]["flow"], "way": way, "dry_run": body.get("dry_run", False), "reason": asked}
+    return _waited(call, entry, WAY, made)
 
 
 def digested(job: Job) -> Job:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
 
 from framework.server.access.roles import Caller, Role
 from framework.server.server import Server
 from framework.server.stream import HOME, TooManyStreams
 from framework.server.web.faults import WebFault
 from framework.server.web.routes import Call, Route
+
+_SLOWEST_SECONDS = 30.0
 
 
 async def _stream(call: Call) -> Response:
@@ -42,7 +47,21 @@ async def _stream(call: Call) -> Response:
         async for message in messages:
             yield message
 
-    return StreamingResponse(content(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return _Events(content(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+class _Events(StreamingResponse):
+    """A stream whose reader has half a minute for each message; one that reads no more frees its place."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send all messages."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(_SLOWEST_SECONDS):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().stream_response(send_in_time)
 
 
 def _may_still_read(call: Call, server: Server, caller: Caller) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from framework import __version__
 from framework.foundation.secrets.secrecy import hide_in_text, is_secret_name
 from framework.server.access.roles import Role
 from framework.server.access.sessions import SESSION_SECONDS
@@ -23,7 +22,7 @@ def overview_routes(policy: Policy) -> tuple[Route, ...]:
         """Exchange a one-time code for a session."""
         code = call.body.get("code")
         if not isinstance(code, str) or not call.server.sessions.redeem(code):
-            raise WebFault(401, "UNAUTHENTICATED", "The code is used or older than ten minutes: `sluice serve open`.")
+            raise WebFault(401, "UNAUTHENTICATED", "The code is used or older than ten minutes: `sluice open`.")
         user = {"user": call.server.settings.user, "role": Role.MANAGE, "via": "session", "token": None}
         response = json_response(user)
         response.set_cookie(
@@ -51,8 +50,7 @@ def overview_routes(policy: Policy) -> tuple[Route, ...]:
 
 
 def _health(call: Call) -> dict[str, Any]:
-    del call
-    return {"status": "ok", "version": __version__}
+    return {"status": "ok", "version": call.server.settings.version}
 
 
 def _whoami(call: Call) -> dict[str, Any]:

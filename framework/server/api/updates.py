@@ -5,44 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from framework.server.access.roles import Role
-from framework.server.engines.start_request import StartRequest
-from framework.server.pipelines import PipelineEntry
 from framework.server.reading.spans import flow_spans, planned
-from framework.server.values import UpdateRow, asdict_shallow
+from framework.server.values import asdict_shallow
 from framework.server.web.faults import WebFault, invalid, not_found
 from framework.server.web.routes import Call, Route
+from framework.server.web.updates import start_update, update_of
 from framework.views.flow_board import FlowBoard
 from framework.views.stopping import stop_json
 
 _PIPELINE = "/pipelines/{pipeline}"
 _UPDATE = f"{_PIPELINE}/updates/{{update}}"
-
-
-def update_of(call: Call, entry: PipelineEntry) -> UpdateRow:
-    """Return the update that the path names.
-
-    Raises:
-        WebFault: 404.
-    """
-    row = call.server.reader(entry).row(call.path["update"])
-    if row is None:
-        raise not_found(f"The update {call.path['update']!r} of {entry.name} does not exist.")
-    return row
-
-
-def start(call: Call, entry: PipelineEntry, body: dict[str, Any]) -> dict[str, Any]:
-    """Start an update of a pipeline for the caller.
-
-    Raises:
-        WebFault: 400.
-    """
-    key = call.request.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise invalid("Idempotency-Key must have 1 to 200 characters.")
-    cause = "USER_ACTION" if call.caller.via == "session" else "API_CALL"
-    accepted = call.server.starter.request(entry, StartRequest(body=body, user=call.caller.user, cause=cause, key=key))
-    call.server.look_at(entry)
-    return asdict_shallow(accepted)
 
 
 def _updates(call: Call) -> dict[str, Any]:
@@ -111,7 +83,7 @@ def _cell(flow: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _start(call: Call) -> dict[str, Any]:
-    return start(call, call.pipeline(), dict(call.body))
+    return asdict_shallow(start_update(call, call.pipeline(), call.body))
 
 
 def _stop(call: Call) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.server.access.roles import Role
-from framework.server.api.updates import start, update_of
 from framework.server.databricks import shapes
 from framework.server.databricks.event_filter import EventFilter, parse_filter
 from framework.server.pipelines import PipelineEntry
 from framework.server.reading.event_search import EventSearch
 from framework.server.web.faults import invalid, not_found, not_implemented
 from framework.server.web.routes import Call, Route
+from framework.server.web.updates import start_update, update_of
 
 _ROOT = "/api/2.0/pipelines"
 _PIPELINE = f"{_ROOT}/{{pipeline}}"
@@ -50,7 +50,7 @@ def _get(call: Call) -> dict[str, Any]:
 def _start(call: Call) -> dict[str, Any]:
     if "rewind_spec" in call.body:
         raise not_implemented("This server does not rewind yet: use `sluice rewind`.")
-    return {"update_id": start(call, _by_id(call), dict(call.body))["update_id"]}
+    return {"update_id": start_update(call, _by_id(call), call.body).update_id}
 
 
 def _stop(call: Call) -> dict[str, Any]:

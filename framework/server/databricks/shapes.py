@@ -76,7 +76,7 @@ def update(row: UpdateRow) -> dict[str, Any]:
         "full_refresh": options.full_refresh,
         "refresh_selection": list(options.refresh_selection),
         "full_refresh_selection": list(options.full_refresh_selection),
-        "validate_only": False,
+        "validate_only": options.validate_only,
         "mode": "CONTINUOUS" if options.continuous else "DEFAULT",
     }
 

@@ -88,11 +88,12 @@ class RunRecord:
 
 
 class RunRecords:
-    """The run records of one storage."""
+    """The run records of one storage; an ended record does not change, so it is read once."""
 
     def __init__(self, storage: LocalStorage) -> None:
         self._storage = storage
         self._folder = storage.path(_FOLDER)
+        self._ended: dict[str, RunRecord] = {}
 
     @property
     def token(self) -> str:
@@ -120,7 +121,10 @@ class RunRecords:
     def list_all(self) -> tuple[RunRecord, ...]:
         """Return all records, in the order in which they were accepted."""
         names = [each for each in self._storage.list_names(self._folder) if each.endswith(".json")]
-        found = [record for name in names if (record := self.read(name.removesuffix(".json"))) is not None]
+        updates = [name.removesuffix(".json") for name in names]
+        known = self._ended
+        found = [record for each in updates if (record := known.get(each) or self.read(each)) is not None]
+        self._ended = {each.update_id: each for each in found if not each.is_open}
         return tuple(sorted(found, key=lambda record: (record.order, record.update_id)))
 
     def delete_old(self) -> None:

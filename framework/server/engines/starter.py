@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from framework.foundation.clock import Clock, timestamp_text
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, SluiceError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.local_storage import LocalStorage
 from framework.run.update.control.identity import UpdateIdentity
@@ -36,6 +37,7 @@ from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest, engine_command
 from framework.server.engines.storage_claim import StorageClaim
 from framework.server.pipelines import PipelineEntry
+from framework.server.values import Fault, fault_of
 from framework.views.stopping import StopReport
 
 Command = Callable[[PipelineEntry, StartRequest, UpdateIdentity], tuple[str, ...]]
@@ -90,6 +92,8 @@ class Starter:
         self._served: dict[str, _Served] = {}
         self._claims: dict[str, StorageClaim] = {}
         self._busy: frozenset[str] = frozenset()
+        self.faults: dict[str, Fault] = {}
+        """Why the updates of a pipeline can't be started or settled now, by its id."""
 
     def request(self, entry: PipelineEntry, request: StartRequest) -> Accepted:
         """Accept a request, and start its update if there is room.
@@ -150,10 +154,28 @@ class Starter:
             busy: set[str] = set()
             for entry in self._entries():
                 served = self._of(entry)
-                waiting += [(served, record) for record in self._settled(served, busy)]
+                with self._noting_faults(entry):
+                    waiting += [(served, record) for record in self._settled(served, busy)]
             self._busy = frozenset(busy)
             for served, record in sorted(waiting, key=lambda found: (found[1].order, found[1].update_id)):
-                self._start_if_free(served, record)
+                with self._noting_faults(served.entry, is_later=True):
+                    self._start_if_free(served, record)
+
+    @contextmanager
+    def _noting_faults(self, entry: PipelineEntry, *, is_later: bool = False) -> Iterator[None]:
+        """Keep a fault of one storage from the other pipelines; the next tick tries again."""
+        try:
+            yield
+        except SluiceError as error:
+            self.faults[entry.pipeline_id] = fault_of(error)
+        else:
+            if not is_later:
+                self.faults.pop(entry.pipeline_id, None)
+
+    @property
+    def other_server(self) -> str | None:
+        """The server that starts the updates of a storage which this one only reads; None if there is none."""
+        return next((each.holder for each in [*self._claims.values()] if each.is_elsewhere), None)
 
     def serves(self, entry: PipelineEntry) -> bool:
         """Return whether this server starts the updates of a pipeline: no other one has claimed its storage."""
@@ -171,10 +193,16 @@ class Starter:
             found = [
                 record
                 for entry in self._entries()
-                for record in self._of(entry).open_runs
+                for record in self._readable(entry)
                 if record.state is RunState.ACCEPTED
             ]
         return [each.update_id for each in sorted(found, key=lambda record: (record.order, record.update_id))]
+
+    def _readable(self, entry: PipelineEntry) -> list[RunRecord]:
+        try:
+            return self._of(entry).open_runs
+        except SluiceError:
+            return []  # the next tick notes it
 
     def close(self) -> None:
         """Give up the claims on storages; running updates go on."""

@@ -25,6 +25,8 @@ class StorageClaim:
     def __init__(self, storage: LocalStorage) -> None:
         self._path = Path(storage.path(_FILE))
         self._file: IO[str] | None = None
+        self.is_elsewhere = False
+        """Whether another server had the claim when this one wanted it last."""
 
     def take(self) -> bool:
         """Take the claim, unless another server has it; return whether this one has it.
@@ -43,7 +45,9 @@ class StorageClaim:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
+            self.is_elsewhere = True
             return False
+        self.is_elsewhere = False
         file.truncate(0)
         file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
         file.flush()

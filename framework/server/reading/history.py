@@ -122,9 +122,11 @@ def _of_record(record: RunRecord, pipeline_id: str) -> UpdateRow:
 
 def _options(values: Mapping[str, Any]) -> UpdateOptions:
     selections = {name: tuple(values.get(name) or ()) for name in _SELECTIONS}
+    ours = values.get("sluice") or values  # of a request; events have all fields at one level
     return UpdateOptions(
-        **selections, full_refresh=bool(values.get("full_refresh")), continuous=bool(values.get("continuous"))
-    )
+        **selections, full_refresh=bool(values.get("full_refresh")), continuous=bool(ours.get("continuous")),
+        validate_only=bool(values.get("validate_only")),
+    )  # fmt: skip
 
 
 def _after(row: UpdateRow, event: Event) -> UpdateRow:

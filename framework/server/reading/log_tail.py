@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from framework.foundation.files.storage_port import FileStatus, Storage
 from framework.record.events import Event, parse_event
@@ -15,10 +14,12 @@ _LISTED_EVERY = 30
 _MOST_SEEN = 20_000
 
 
-@dataclass(slots=True)
 class _Position:
-    size: int
-    read: int
+    """The size of a file when it was listed, and how much of it is read."""
+
+    def __init__(self, *, size: int, read: int) -> None:
+        self.size = size
+        self.read = read
 
 
 class LogTail:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from framework.foundation.errors import SluiceError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.record.events import Event
 from framework.record.reader import read_events
@@ -17,7 +17,7 @@ from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.pipelines import PipelineEntry
 from framework.server.reading.history import UpdateHistory
 from framework.server.reading.log_tail import LogTail
-from framework.server.values import Activity, Fault, PipelineState, RequestRow, UpdateRow, folded
+from framework.server.values import Activity, PipelineState, RequestRow, UpdateRow, fault_of, folded
 from framework.views.flow_board import FlowBoard, FlowBoardTracker, FlowProgress
 
 _RECENT = 14
@@ -43,7 +43,7 @@ class Changes:
 
 
 class PipelineReader:
-    """Follows the storage of one pipeline; called by one thread at a time.
+    """Follows the storage of one pipeline; `look` is called by one thread at a time, the others by any.
 
     The lock is read before the events. An update that has neither the lock nor an end in the events that were read
     after it has lost its process: had it ended in between, its end would be among them.
@@ -65,15 +65,16 @@ class PipelineReader:
         self._tracker: tuple[str, FlowBoardTracker] | None = None
         self._rows: tuple[UpdateRow, ...] = ()
         self._boards: dict[str, FlowBoard] = {}
+        self._keeping = threading.Lock()
         self._seen: tuple[LockHolder | None, frozenset[str]] | None = None
 
     def look(self) -> Changes:
         """Read what is new in the storage; a storage that can't be read becomes a fault of the state."""
         try:
             return self._look()
-        except SluiceError as error:
-            fault = Fault(condition=error.condition, what=error.what, remedy=error.remedy)
-            before, self.state = self.state, _with_fault(self.state, fault)
+        except Exception as error:  # noqa: BLE001 - the page shows it, and the other pipelines go on
+            fault = fault_of(error)
+            before, self.state = self.state, replace(self.state, fault=fault)
             return Changes(has_new_state=before != self.state)
 
     @property
@@ -92,19 +93,23 @@ class PipelineReader:
 
     def board(self, update_id: str) -> FlowBoard:
         """Return the board of an update, from its events."""
-        if self._tracker is not None and self._tracker[0] == update_id:
-            return self._tracker[1].board
+        tracker = self._tracker  # the thread that looks may replace it
+        if tracker is not None and tracker[0] == update_id:
+            return tracker[1].board
         return _board(self.events_of(update_id))
 
     def kept_board(self, row: UpdateRow) -> FlowBoard:
         """Return the board of an update; that of an ended one is read once."""
         if not row.has_ended:
             return self.board(row.update_id)
-        if row.update_id not in self._boards:
-            if len(self._boards) >= _KEPT_BOARDS:
-                self._boards.pop(next(iter(self._boards)), None)
-            self._boards[row.update_id] = self.board(row.update_id)
-        return self._boards[row.update_id]
+        found = self._boards.get(row.update_id)
+        if found is None:
+            found = self.board(row.update_id)
+            with self._keeping:
+                while len(self._boards) >= _KEPT_BOARDS:
+                    del self._boards[next(iter(self._boards))]
+                self._boards[row.update_id] = found
+        return found
 
     def events_of(self, update_id: str) -> list[Event]:
         """Return all events of an update, oldest first."""
@@ -206,7 +211,3 @@ def _board(events: Iterable[Event]) -> FlowBoard:
     for event in events:
         tracker(event)
     return tracker.board
-
-
-def _with_fault(state: PipelineState, fault: Fault) -> PipelineState:
-    return replace(state, fault=fault)

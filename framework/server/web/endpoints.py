@@ -15,7 +15,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.secrets.known_secrets import hide_known_values
 from framework.server.access.roles import Caller, Role
 from framework.server.server import Server
-from framework.server.web.faults import WebFault, fault_of, fault_response
+from framework.server.web.faults import WebFault, fault_of, fault_response, invalid
 from framework.server.web.guard import Policy, caller_of, check_content, check_origin
 from framework.server.web.routes import Access, Call, Route
 
@@ -85,5 +85,16 @@ async def _body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise WebFault(400, "INVALID_PARAMETER_VALUE", "The body must be a JSON object.")
+        raise invalid("The body must be a JSON object.")
+    if not _is_text(json.dumps(found, ensure_ascii=False)):
+        raise invalid("The texts of the body must be Unicode without control characters of value 0.")
     return found
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text may be in a file and in a command line: not half of a surrogate pair, and no zero."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\\u0000" not in text

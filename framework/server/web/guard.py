@@ -77,7 +77,8 @@ class HostGuard:
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers():
                     headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                # Files of the page are asked for again by their ETag; answers are nobody's but the caller's.
+                headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith("/static/") else "no-store")
             await send(message)
 
         hosts = Headers(scope=scope).getlist("host")

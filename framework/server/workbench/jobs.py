@@ -184,7 +184,7 @@ class Workbench:
                     if self._closed:
                         _end(child)
                 code = child.wait(timeout=_LONGEST_SECONDS)
-            except (OSError, subprocess.TimeoutExpired) as error:
+            except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 if child is not None:
                     _end(child)
                 return self._failed(job, None, str(error))

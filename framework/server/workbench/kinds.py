@@ -9,6 +9,8 @@ from typing import Any
 from framework.foundation.errors import UserError
 from framework.server.access.roles import Role
 
+WAY = "way"
+"""A way out of a finding of the doctor, which has a route of its own."""
 _MOST_ROWS = 1_000
 _Body = Mapping[str, Any]
 _Arguments = Callable[[_Body], Sequence[str]]
@@ -83,31 +85,48 @@ def _invalid(field: str, why: str) -> UserError:
     return UserError("UPDATE_REQUEST_INVALID", field=field, why=why)
 
 
-def _rows(body: _Body) -> list[str]:
+def _limit(body: _Body) -> int:
     limit = body.get("limit", 100)
-    if not isinstance(limit, int) or not 1 <= limit <= _MOST_ROWS:
+    if type(limit) is not int or not 1 <= limit <= _MOST_ROWS:
         raise _invalid("limit", f"It must be a number from 1 to {_MOST_ROWS:,}.")
-    return [*_option("--rows", limit), *_name(body, "dataset")]
+    return limit
+
+
+def _flag(body: _Body, field: str) -> bool:
+    value = body.get(field, False)
+    if not isinstance(value, bool):
+        raise _invalid(field, "It must be true or false.")
+    return value
+
+
+def _rows(body: _Body) -> list[str]:
+    return [*_option("--rows", _limit(body)), *_name(body, "dataset")]
 
 
 def _plan(body: _Body) -> list[str]:
     selections = {"refresh_selection": "--refresh", "full_refresh_selection": "--full-refresh",
                   "reset_checkpoint_selection": "--reset-checkpoint"}  # fmt: skip
     named = [part for field, name in selections.items() for each in _names(body, field) for part in _option(name, each)]
-    return [*named, *_option("--full-refresh-all", bool(body.get("full_refresh")))]
+    keys = [part for each in _names(body, "history_keys") for part in _option("--history-keys", each)]
+    flags = {"--full-refresh-all": "full_refresh", "--keep-history": "keep_history"}
+    return [*named, *keys, *(part for name, field in flags.items() for part in _option(name, _flag(body, field)))]
 
 
 def _quarantined(body: _Body) -> list[str]:
-    return [*_option("--limit", body.get("limit")), *_option("--reason", body.get("with_reason")), *_name(body, "flow")]
+    return [*_option("--limit", _limit(body)), *_option("--reason", body.get("with_reason")), *_name(body, "flow")]
 
 
 def _replay(body: _Body) -> list[str]:
-    dry_run, reason = bool(body.get("dry_run")), body.get("with_reason")
-    return [*_option("--dry-run", dry_run), *_option("--reason", reason), *_name(body, "flow")]
+    reason = _option("--reason", body.get("with_reason"))
+    return [*_option("--dry-run", _flag(body, "dry_run")), *reason, *_name(body, "flow")]
+
+
+def _dropped(body: _Body) -> list[str]:
+    return [*_option("--yes", value=True), *_option("--reason", body.get("with_reason")), *_name(body, "flow")]
 
 
 def _doctored(body: _Body) -> list[str]:
-    end = "--dry-run" if body.get("dry_run") else "--yes"
+    end = "--dry-run" if _flag(body, "dry_run") else "--yes"
     return [
         *_option("--apply", body.get("way")), *_option(end, value=True), *_option("--reason", body.get("reason")),
         *_name(body, "flow"),
@@ -115,7 +134,7 @@ def _doctored(body: _Body) -> list[str]:
 
 
 def _rewound(body: _Body) -> list[str]:
-    end = "--dry-run" if body.get("dry_run") else "--yes"
+    end = "--dry-run" if _flag(body, "dry_run") else "--yes"
     return [
         *_option("--to", body.get("to")), *_option(end, value=True), *_option("--reason", body.get("reason")),
         *_names(body, "datasets"),
@@ -131,12 +150,13 @@ def _of_gateway(body: _Body) -> list[str]:
     return _option("--gateway", body.get("gateway"))
 
 
-_SELECTIONS = ("refresh_selection", "full_refresh_selection", "reset_checkpoint_selection", "full_refresh")
+_OF_PLANS = ("refresh_selection", "full_refresh_selection", "reset_checkpoint_selection", "full_refresh",
+             "keep_history", "history_keys")  # fmt: skip
 KINDS: Mapping[str, Kind] = {
     "validate": Kind(role=Role.OPERATE, words=("validate",)),
-    "plan": Kind(role=Role.OPERATE, words=("plan",), fields=_SELECTIONS, arguments=_plan),
+    "plan": Kind(role=Role.OPERATE, words=("plan",), fields=_OF_PLANS, arguments=_plan),
     "doctor": Kind(role=Role.OPERATE, words=("doctor",)),
-    "way": Kind(
+    WAY: Kind(
         role=Role.OPERATE, words=("doctor",), fields=("flow", "way", "dry_run", "reason"), arguments=_doctored
     ),
     "lag": Kind(role=Role.VIEW, words=("lag",)),
@@ -158,10 +178,15 @@ KINDS: Mapping[str, Kind] = {
     "quarantine-replay": Kind(
         role=Role.OPERATE, words=("quarantine", "replay"), fields=("flow", "dry_run", "with_reason"), arguments=_replay
     ),
+    "quarantine-drop": Kind(
+        role=Role.OPERATE, words=("quarantine", "drop"), fields=("flow", "with_reason"), arguments=_dropped,
+        prints_json=False,
+    ),
     "rewind": Kind(
         role=Role.OPERATE, words=("rewind",), fields=("to", "datasets", "dry_run", "reason"), arguments=_rewound
     ),
     "ingest-status": Kind(role=Role.VIEW, words=("ingest", "status"), fields=("gateway",), arguments=_of_gateway),
+    "ingest-preflight": Kind(role=Role.OPERATE, words=("ingest", "preflight")),
     **{
         f"ingest-{verb}": Kind(
             role=Role.OPERATE, words=("ingest", verb), fields=("gateway", "table"), arguments=_of_table,
