@@ -49,7 +49,8 @@ def command(
     """
     from framework.server.access.state import state_folder
     from framework.server.server import Settings
-    from framework.server.serving import Address, serve
+    from framework.server.serving import Address, Extras, serve
+    from framework.server.signals.routes import ScheduleFace
 
     if (tls_cert is None) != (tls_key is None):
         msg = "--tls-cert and --tls-key are given together."
@@ -69,7 +70,8 @@ def command(
         cache=surroundings.cache(), user=user_name() or "user", most_engines=engines, version=__version__,
     )  # fmt: skip
     where = Address(host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key)
-    serve(settings, where, surroundings.clock, ready)
+    schedules = ScheduleFace()
+    serve(settings, where, surroundings.clock, ready, Extras(parts=(schedules.make,), routes=schedules.routes))
 
 
 def _show_pipelines(server: Server) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 from framework.foundation.errors import SluiceError
 from framework.operations.scheduling.listing import ScheduleRow, pause_schedule, resume_schedule, schedule_json
 from framework.server.access.roles import Role
-from framework.server.api.updates import start
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
+from framework.server.values import asdict_shallow
 from framework.server.web.faults import invalid, not_found
 from framework.server.web.routes import Call, Route
+from framework.server.web.updates import start_update
 
 _SCHEDULE = "/schedules/{schedule}"
 
@@ -68,7 +69,7 @@ class ScheduleFace:
         entry, row = self._named(call)
         reason = _reason(call)
         ours = {"reason": reason} if reason else {}
-        return start(call, entry, {**selections(row.schedule), "sluice": ours})
+        return asdict_shallow(start_update(call, entry, {**selections(row.schedule), "sluice": ours}))
 
     def _named(self, call: Call) -> tuple[PipelineEntry, ScheduleRow]:
         part, wanted = self._part(), call.path["schedule"]
