@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,7 +96,7 @@ def test_durations_are_in_cumulative_buckets(tmp_path: Path) -> None:
 def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
     """How far flows are behind is known while an update runs, and no zero stands for the time after."""
     storage, clock, events = LocalStorage(str(tmp_path)), ManualClock(), PipelineCounts("shop")
-    flow = {"flow": "main.shop.load", "dataset": "main.shop.orders"}
+    flow: dict[str, Any] = {"flow": "main.shop.load", "dataset": "main.shop.orders"}
     with EventLog(storage, Origin(pipeline_id="p", pipeline_name="shop", update_id="u-1"), clock) as log:
         log.subscribe(events.apply)
         log.record(drafts.create_update(cause="USER_ACTION"))
@@ -156,7 +157,7 @@ def test_counters_seeded_from_the_log_go_on(tmp_path: Path) -> None:
 def test_batches_add_up_and_their_end_has_the_total(tmp_path: Path) -> None:
     """A run of 5 and 7 rows whose end says 15 has 15; the next run of the same flow adds its own."""
     counts, clock = PipelineCounts("shop"), ManualClock()
-    flow = {"flow": "main.shop.load", "dataset": "main.shop.orders"}
+    flow: dict[str, Any] = {"flow": "main.shop.load", "dataset": "main.shop.orders"}
     found = []
     with EventLog(
         LocalStorage(str(tmp_path)), Origin(pipeline_id="p", pipeline_name="shop", update_id="u"), clock
