@@ -65,7 +65,7 @@ class Recorder:
                 log.record(drafts.update_progress(state=state, error=error_of(error) if error else None))
 
     def _flow(self, log: EventLog, flow: RecordedFlow) -> None:
-        names = {"flow": f"main.shop.{flow.name}", "dataset": f"main.shop.{flow.target or flow.name}"}
+        names: dict[str, Any] = {"flow": f"main.shop.{flow.name}", "dataset": f"main.shop.{flow.target or flow.name}"}
         log.record(drafts.flow_progress(**names, status="RUNNING"))
         self.clock.sleep(flow.seconds)
         records = [
