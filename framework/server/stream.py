@@ -7,7 +7,7 @@ import json
 import threading
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +46,13 @@ class Hub:
 
     A stream that does not read a thousand messages in time ends, and its browser connects again: it then gets what it
     has missed if that is still kept, else a snapshot of the present state.
+
+    Args:
+        heartbeat_seconds: how often a stream without messages sends a comment, and each one asks for its right to read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, heartbeat_seconds: float = _HEARTBEAT_SECONDS) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
         self.boot = uuid.uuid4().hex[:8]
         self._lock = threading.Lock()
         self._number = 0
@@ -56,6 +60,11 @@ class Hub:
         self._streams: set[_Stream] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = asyncio.Event()
+        self._listeners: tuple[Callable[[Message], None], ...] = ()
+
+    def hear(self, listener: Callable[[Message], None]) -> None:
+        """Call a function with each message from now on, in the thread that sends it."""
+        self._listeners += (listener,)
 
     @property
     def streams(self) -> int:
@@ -70,6 +79,8 @@ class Hub:
             message = Message(number=self._number, topics=frozenset(topics), type=type, data=data)
             self._kept.append(message)
             loop = self._loop
+        for listener in self._listeners:
+            listener(message)
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._deliver, message)
 
@@ -79,7 +90,7 @@ class Hub:
 
     async def stream(
         self, topics: Iterable[str], last_id: str | None, snapshot: Callable[[], Any], is_allowed: Callable[[], bool]
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Yield the messages of topics as server-sent events.
 
         Args:
@@ -106,15 +117,18 @@ class Hub:
                 )
             for each in missed or ():
                 yield self._text(each)
+            asked = asyncio.get_running_loop().time()
             while not stream.is_cut and not self._closed.is_set():
                 message = await self._next(stream)
-                if message is not None:
-                    if message.number > number:
-                        yield self._text(message)
-                elif not await _in_thread(is_allowed):
-                    return
-                else:
+                now = asyncio.get_running_loop().time()
+                if message is None or now - asked >= self._heartbeat_seconds:
+                    asked = now
+                    if not await _in_thread(is_allowed):
+                        return
+                if message is None:
                     yield b":\n\n"
+                elif message.number > number:
+                    yield self._text(message)
         finally:
             self._streams.discard(stream)
 
@@ -124,7 +138,7 @@ class Hub:
         closing = asyncio.ensure_future(self._closed.wait())
         try:
             done, _ = await asyncio.wait(
-                (waiting, closing), timeout=_HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                (waiting, closing), timeout=self._heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
             )
             return waiting.result() if waiting in done else None
         finally:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from framework.declare.specs import DatasetKind, DatasetSpec, ExpectationSpec, FlowSpec, ViolationAction
@@ -25,11 +27,11 @@ from framework.server.access.roles import Role
 from framework.server.app import application, routes_of
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Ports, Server, Settings
-from framework.server.serving import Extras
+from framework.server.serving import Address, Extras, bound
 from framework.server.web.guard import Policy
 from framework.server.web.routes import OWN_FACE, Route
 from framework.testing.manual_clock import START, ManualClock
-from tests.support.served_pipelines import fake_command, served
+from tests.support.served_pipelines import eventually, fake_command, served
 
 URL = "http://127.0.0.1:8642"
 FIRST, FAILED, AGAIN = (f"{n}0000000-0000-4000-8000-000000000000" for n in (1, 2, 3))
@@ -106,6 +108,21 @@ def world_of(
     app = application(server, policy, routes)
     with TestClient(app, base_url=URL, raise_server_exceptions=False) as client:
         yield World(server=server, client=client, policy=policy, folder=folder, more=routes)
+
+
+@contextmanager
+def listening(world: World) -> Iterator[str]:
+    """The address at which a world's application answers over HTTP, until the end of the block."""
+    server = uvicorn.Server(uvicorn.Config(world.client.app, log_level="warning", lifespan="off", ws="none"))
+    with bound(Address(port=0)) as found:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
+        thread.start()
+        eventually(lambda: server.started)
+        try:
+            yield f"http://127.0.0.1:{found.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=10)
 
 
 def record_shop(folder: Path, name: str = "shop") -> PipelineEntry:

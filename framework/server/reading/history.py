@@ -44,19 +44,15 @@ class UpdateHistory:
             if event.origin.update_id in known:
                 self.apply(event)
 
-    def apply(self, event: Event) -> UpdateRow | None:
-        """Apply an event; return the row of its update if it has changed."""
+    def apply(self, event: Event) -> None:
+        """Apply an event to the row of its update."""
         if event.origin.pipeline_name != self._entry.name:
-            return None  # several pipelines may share a storage
+            return  # several pipelines may share a storage
         update_id = event.origin.update_id
         before = self._rows.get(update_id)
-        after = _after(before or self._new(event), event)
-        if after == before:
-            return None
-        self._rows[update_id] = after
+        self._rows[update_id] = _after(before or self._new(event), event)
         if len(self._rows) > 2 * _MOST_UPDATES:
             self._rows = dict([*self._rows.items()][-_MOST_UPDATES:])
-        return self._merged(after)
 
     def take(self, records: Iterable[RunRecord]) -> None:
         """Replace the run records."""

@@ -123,7 +123,8 @@ class PipelineReader:
         seen, self._seen = self._seen, (holder, running)
         if not events and not records and seen == self._seen and self.state.fault is None:
             return self._stopping_changes(holder)
-        changed = [row for event in events if (row := self._history.apply(event)) is not None]
+        for event in events:
+            self._history.apply(event)
         flows = self._flows(events)
         before = {each.update_id: each for each in self._rows}
         self.holder, self._rows = holder, self._history.rows(running)
@@ -132,7 +133,7 @@ class PipelineReader:
         new, self.state = state != self.state, state
         return Changes(
             events=tuple(event for event in events if event.origin.pipeline_name == self.entry.name),
-            updates=tuple(updates) if before or changed else (), flows=flows, has_new_state=new,
+            updates=() if seen is None else tuple(updates), flows=flows, has_new_state=new,
         )  # fmt: skip
 
     def _stopping_changes(self, holder: LockHolder | None) -> Changes:

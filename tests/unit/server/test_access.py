@@ -26,9 +26,25 @@ from tests.support.server_world import FIRST, URL, World, record_shop, world_of
 _SESSION = OWN_FACE + "/session"
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A server over the recorded pipeline `shop`, which most tests only ask."""
+    folder = tmp_path_factory.mktemp("served")
+    record_shop(folder / "shop")
+    with world_of(folder) as made:
+        yield made
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """A server over the recorded pipeline `shop`."""
+def world(shared: World) -> World:
+    """The shared server, with a client that is nobody."""
+    shared.client.cookies.clear()
+    return shared
+
+
+@pytest.fixture
+def own_world(tmp_path: Path) -> Iterator[World]:
+    """A server of the test's own."""
     record_shop(tmp_path / "shop")
     with world_of(tmp_path) as made:
         yield made
@@ -48,17 +64,17 @@ def filled(route: Route, world: World) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], route.full_path)
 
 
-def test_each_route_refuses_each_lower_role(world: World) -> None:
+def test_each_route_refuses_each_lower_role(own_world: World) -> None:
     """Generated from the route table: nobody gets 401, a lower role 403, the role itself neither of them."""
-    world.server.hub.close()  # a stream ends at once
+    own_world.server.hub.close()  # a stream ends at once
     refused: dict[str, list[int]] = {}
-    for route in world.routes:
-        body = None if route.method in {"GET", "DELETE"} else {}
+    for route in own_world.routes:
+        body: dict[str, Any] | None = None if route.method in {"GET", "DELETE"} else {}
         lower = [] if isinstance(route.role, Access) else [each for each in Role if not each.includes(route.role)]
-        path = filled(route, world)
-        found = [world.ask(route.method, path, body, role=each).status_code for each in lower]
-        nobody = world.ask(route.method, path, body, role=None).status_code
-        own = world.ask(route.method, path, body, role=Role.VIEW if isinstance(route.role, Access) else route.role)
+        path = filled(route, own_world)
+        found = [own_world.ask(route.method, path, body, role=each).status_code for each in lower]
+        nobody = own_world.ask(route.method, path, body, role=None).status_code
+        own = own_world.ask(route.method, path, body, role=Role.VIEW if isinstance(route.role, Access) else route.role)
         expected = {Access.OPEN} if isinstance(route.role, Access) else set()
         if not expected and (nobody != 401 or set(found) - {403} or own.status_code in {401, 403}):
             refused[f"{route.method} {path}"] = [nobody, *found, own.status_code]
@@ -251,31 +267,31 @@ def test_a_token_needs_a_plain_name(tmp_path: Path, name: str) -> None:
     assert "SERVE_TOKEN_INVALID" == refused.value.condition
 
 
-def test_a_token_for_some_pipelines_sees_no_other(world: World, tmp_path: Path) -> None:
+def test_a_token_for_some_pipelines_sees_no_other(own_world: World, tmp_path: Path) -> None:
     """Neither in lists nor by id, on both faces; what it may not see does not exist."""
     record_shop(tmp_path / "secret", "secret")
-    world.server.find()
-    _, text = world.server.tokens.create("narrow", Role.MANAGE, pipelines=["shop"])
+    own_world.server.find()
+    _, text = own_world.server.tokens.create("narrow", Role.MANAGE, pipelines=["shop"])
     headers = {"Authorization": f"Bearer {text}"}
-    hidden = world.entry("secret").pipeline_id
+    hidden = own_world.entry("secret").pipeline_id
     assert ["shop"] == [
-        each["name"] for each in world.ask("GET", "/pipelines", role=None, headers=headers).json()["pipelines"]
+        each["name"] for each in own_world.ask("GET", "/pipelines", role=None, headers=headers).json()["pipelines"]
     ]
     for path in (f"/pipelines/{hidden}", "/pipelines/secret/events", f"/api/2.0/pipelines/{hidden}"):
-        assert 404 == world.ask("GET", path, role=None, headers=headers).status_code
-    assert 404 == world.ask("POST", "/pipelines/secret/updates", {}, role=None, headers=headers).status_code
-    statuses = world.ask("GET", "/api/2.0/pipelines", role=None, headers=headers).json()["statuses"]
+        assert 404 == own_world.ask("GET", path, role=None, headers=headers).status_code
+    assert 404 == own_world.ask("POST", "/pipelines/secret/updates", {}, role=None, headers=headers).status_code
+    statuses = own_world.ask("GET", "/api/2.0/pipelines", role=None, headers=headers).json()["statuses"]
     assert ["shop"] == [each["name"] for each in statuses]
 
 
 def test_a_narrow_token_grants_no_more_than_it_has(world: World) -> None:
     """A token for some pipelines can't make one for all, nor revoke those of others."""
-    _, text = world.server.tokens.create("narrow", Role.MANAGE, pipelines=["shop"])
+    _, text = world.server.tokens.create("slim", Role.MANAGE, pipelines=["shop"])
     headers = {"Authorization": f"Bearer {text}"}
     body = {"name": "wide", "role": "manage"}
     assert 403 == world.ask("POST", "/tokens", body, role=None, headers=headers).status_code
     assert 403 == world.ask("GET", "/tokens", role=None, headers=headers).status_code
-    assert 403 == world.ask("DELETE", "/tokens/narrow", role=None, headers=headers).status_code
+    assert 403 == world.ask("DELETE", "/tokens/slim", role=None, headers=headers).status_code
 
 
 def test_tokens_are_made_listed_and_revoked_over_the_api(world: World) -> None:
@@ -296,9 +312,9 @@ def test_tokens_are_made_listed_and_revoked_over_the_api(world: World) -> None:
 )  # fmt: skip
 def test_a_wrong_request_for_a_token_makes_none(world: World, body: dict[str, Any]) -> None:
     """Whatever is missing or of another type."""
-    headers = world.headers()
+    headers, before = world.headers(), world.server.tokens.list_all()
     assert 400 == world.ask("POST", "/tokens", body, headers=headers).status_code
-    assert ["ci-manage"] == [each.name for each in world.server.tokens.list_all()]
+    assert [each.name for each in before] == [each.name for each in world.server.tokens.list_all()]
 
 
 def test_each_answer_has_the_headers_that_browsers_obey(world: World) -> None:
@@ -316,18 +332,18 @@ def test_each_answer_has_the_headers_that_browsers_obey(world: World) -> None:
         assert "server" not in answer.headers
 
 
-def test_no_answer_has_a_known_secret(world: World) -> None:
+def test_no_answer_has_a_known_secret(own_world: World) -> None:
     """A planted secret in names, settings, events and errors is hidden in all answers."""
     secret = "hunter2-planted-secret"  # noqa: S105 - it is planted
-    spec = world.entry().spec_file
+    spec = own_world.entry().spec_file
     spec.write_text(spec.read_text() + f"configuration:\n  db.password: {secret}\n  db.url: x://u:{secret}@h/d\n")
-    events = Path(world.entry().storage.root) / "events" / f"{FIRST}.jsonl"
+    events = Path(own_world.entry().storage.root) / "events" / f"{FIRST}.jsonl"
     events.write_text(events.read_text().replace("There are new files.", f"password={secret}"))
     remember_secrets(secret)
-    world.server.find()
+    own_world.server.find()
     texts = [
-        world.ask("GET", filled(route, world)).text
-        for route in world.routes
+        own_world.ask("GET", filled(route, own_world)).text
+        for route in own_world.routes
         if route.method == "GET" and route.path != "/stream"
     ]
     assert [] == [text for text in texts if secret in text]

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from framework.foundation.errors import OperationError, UserError
+from framework.foundation.files.local_storage import LocalStorage
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest
 from framework.server.engines.starter import Starter
@@ -22,7 +24,7 @@ KEY = "the request"
 
 def records_of(entry: PipelineEntry) -> RunRecords:
     """The run records of a pipeline."""
-    return RunRecords(entry.storage)  # type: ignore[arg-type] - a local storage
+    return RunRecords(cast("LocalStorage", entry.storage))
 
 
 def record_of(entry: PipelineEntry, update_id: str) -> RunRecord:
