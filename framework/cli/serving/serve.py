@@ -50,7 +50,7 @@ def command(
     from framework.server.access.state import state_folder
     from framework.server.server import Settings
     from framework.server.serving import Address, Extras, serve
-    from framework.server.signals.routes import ScheduleFace
+    from framework.server.signals.routes import Signals
 
     if (tls_cert is None) != (tls_key is None):
         msg = "--tls-cert and --tls-key are given together."
@@ -70,8 +70,8 @@ def command(
         cache=surroundings.cache(), user=user_name() or "user", most_engines=engines, version=__version__,
     )  # fmt: skip
     where = Address(host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key)
-    schedules = ScheduleFace()
-    serve(settings, where, surroundings.clock, ready, Extras(parts=(schedules.make,), routes=schedules.routes))
+    signals = Signals()
+    serve(settings, where, surroundings.clock, ready, Extras(parts=signals.parts, routes=signals.routes))
 
 
 def _show_pipelines(server: Server) -> None:

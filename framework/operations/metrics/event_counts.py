@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -130,6 +131,10 @@ class PipelineCounts:
             self.updates["LOST", cause] += 1
         if running is None:
             self._end_runs()
+
+    def copy(self) -> PipelineCounts:
+        """Return a copy, which later events do not change."""
+        return deepcopy(self)
 
     def _begin(self, update_id: str, cause: str, since: str) -> None:
         self.settle(None)  # one update runs at a time: an earlier one without an end is lost

@@ -1,15 +1,23 @@
-"""Routes of schedules: the list, pause, resume, and a run now."""
+"""Routes of schedules and metrics, and the parts of the server behind them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from starlette.responses import FileResponse, Response
+
 from framework.foundation.errors import SluiceError
+from framework.foundation.secrets.known_secrets import hide_known
+from framework.operations import metrics as metrics_package
+from framework.operations.metrics.collector import CONTENT_TYPE, metrics_text
 from framework.operations.scheduling.listing import ScheduleRow, pause_schedule, resume_schedule, schedule_json
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
-from framework.server.server import Server
+from framework.server.server import Part, Server
+from framework.server.signals.metrics import Metrics
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
 from framework.server.values import asdict_shallow
@@ -18,18 +26,23 @@ from framework.server.web.routes import Call, Route
 from framework.server.web.updates import start_update
 
 _SCHEDULE = "/schedules/{schedule}"
+_FILES = {
+    "alerts.yml": "Alert rules for Prometheus over these metrics.",
+    "grafana.json": "A dashboard for Grafana over these metrics.",
+}
 
 
-@dataclass(slots=True)
-class ScheduleFace:
-    """The part of a server that runs schedules, and its routes."""
+class Signals:
+    """The parts of a server that run schedules and count, and their routes."""
 
-    part: Schedules | None = None
+    def __init__(self) -> None:
+        self._schedules: Schedules | None = None
+        self._metrics: Metrics | None = None
 
-    def make(self, server: Server) -> Schedules:
-        """Return the part for a server."""
-        self.part = Schedules(server)
-        return self.part
+    @property
+    def parts(self) -> tuple[Callable[[Server], Part], ...]:
+        """What makes the parts of a server."""
+        return (self._make_schedules, self._make_metrics)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -43,7 +56,25 @@ class ScheduleFace:
                   summary="Start the runs of a schedule again, from the next time on."),
             Route(method="POST", path=f"{_SCHEDULE}/run", role=Role.OPERATE, handler=self._run, status=202,
                   summary="Start an update with the selections of a schedule now."),
+            Route(method="GET", path="/metrics", role=Role.VIEW, handler=self._exposed,
+                  summary="The metrics of the server and its pipelines, as text for Prometheus."),
+            *(Route(method="GET", path=f"/metrics/{name}", role=Role.VIEW, handler=partial(_file, name),
+                    summary=summary) for name, summary in _FILES.items()),
         )  # fmt: skip
+
+    def _make_schedules(self, server: Server) -> Part:
+        self._schedules = Schedules(server)
+        return self._schedules
+
+    def _make_metrics(self, server: Server) -> Part:
+        self._metrics = Metrics(server)
+        return self._metrics
+
+    def _exposed(self, call: Call) -> Response:
+        call.only()
+        assert self._metrics is not None, "the server makes its parts before it answers"
+        sample = self._metrics.sample(call.pipelines(), with_server=not call.caller.pipelines)
+        return Response(hide_known(metrics_text(lambda: sample).decode()), media_type=CONTENT_TYPE)
 
     def _list(self, call: Call) -> dict[str, Any]:
         call.only()
@@ -80,8 +111,8 @@ class ScheduleFace:
         raise not_found(f"The schedule {wanted!r} does not exist.")
 
     def _part(self) -> Schedules:
-        assert self.part is not None, "the server makes its parts before it answers"
-        return self.part
+        assert self._schedules is not None, "the server makes its parts before it answers"
+        return self._schedules
 
 
 def _changed(call: Call, entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
@@ -110,3 +141,8 @@ def _reason(call: Call) -> str:
     if not isinstance(reason, str):
         raise invalid("reason must be a text.")
     return reason
+
+
+def _file(name: str, call: Call) -> Response:
+    call.only()
+    return FileResponse(Path(metrics_package.__path__[0], name))

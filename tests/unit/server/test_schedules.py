@@ -12,13 +12,13 @@ import pytest
 from framework.foundation.clock import SystemClock
 from framework.foundation.failpoints import arm, disarm
 from framework.server.access.roles import Role
-from framework.server.pipelines import PipelineEntry
+from framework.server.pipelines import PipelineEntry, find_pipelines
 from framework.server.server import Ports, Server, Settings
 from framework.server.serving import Extras
-from framework.server.signals.routes import ScheduleFace
+from framework.server.signals.routes import Signals
 from framework.server.signals.schedules import Schedules
 from framework.testing.manual_clock import ManualClock
-from tests.support.served_pipelines import eventually, fake_command, find_pipelines, root_of, runs_of, write_spec
+from tests.support.served_pipelines import eventually, fake_command, root_of, runs_of, write_spec
 from tests.support.server_world import World, world_of
 
 HOURLY = "trigger: {cron: {quartz_cron_schedule: 0 0 * * * ?}}\n"
@@ -158,8 +158,9 @@ def test_a_file_of_schedules_that_is_wrong_stops_no_other_pipeline(tmp_path: Pat
 def world(tmp_path: Path) -> Iterator[World]:
     """A server that answers, with one pipeline that is scheduled for the night."""
     scheduled(tmp_path / "shop", NIGHTLY)
-    face = ScheduleFace()
-    with world_of(tmp_path, extras=Extras(parts=(face.make,), routes=face.routes), clock=SystemClock()) as made:
+    signals = Signals()
+    extras = Extras(parts=signals.parts, routes=signals.routes)
+    with world_of(tmp_path, extras=extras, clock=SystemClock()) as made:
         yield made
 
 

@@ -20,6 +20,7 @@ RUN_BY = {
     "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
     "docs/doctor.md": ("tests/spark/test_doctor_page.py",),
     "docs/files.md": ("tests/spark/test_files_page.py",),
+    "docs/monitoring.md": ("tests/unit/server/test_metrics.py",),
     "docs/notebooks.md": ("tests/e2e/test_notebooks.py",),
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
     "docs/schedules.md": ("tests/unit/operations/scheduling/test_schedule_files.py",),
