@@ -19,6 +19,13 @@ CONDITIONS: dict[str, Condition] = {
     "SCHEDULE_NOT_FOUND": Condition(
         "Pipeline {pipeline} has no schedule {schedule!r}.{hint}", "`sluice schedule list` has their names."
     ),
+    "ALERTS_UNREADABLE": Condition("The file of alerts {path} can't be read: {cause}.", "Check the file."),
+    "ALERTS_INVALID_YAML": Condition("The file of alerts {path} is not valid YAML: {cause}", "Correct it."),
+    "ALERTS_INVALID": Condition("{what}: {problem}", "Correct it. No alert of this file is sent until then."),
+    "ALERT_NOT_SENT": Condition(
+        "The message on channel {channel} can't be sent: {cause}.",
+        "Check the channel in alerts.yml and its secrets. It is tried again for a day.",
+    ),
     "MAGIC_INVALID": Condition("The arguments of the magic are invalid: {problem}.", "Write {usage}."),
     "CELL_NOT_FOUND": Condition(
         "No cell of the notebook's pipeline has the name {cell}; the names are: {names}.", "Correct the name."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from framework.operations.scheduling.listing import ScheduleRow, pause_schedule,
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Part, Server
+from framework.server.signals.alerts import Alerts, alert_json
 from framework.server.signals.metrics import Metrics
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
@@ -26,6 +27,7 @@ from framework.server.web.routes import Call, Route
 from framework.server.web.updates import start_update
 
 _SCHEDULE = "/schedules/{schedule}"
+_MOST_ALERTS = 200
 _FILES = {
     "alerts.yml": "Alert rules for Prometheus over these metrics.",
     "grafana.json": "A dashboard for Grafana over these metrics.",
@@ -38,11 +40,12 @@ class Signals:
     def __init__(self) -> None:
         self._schedules: Schedules | None = None
         self._metrics: Metrics | None = None
+        self._alerts: Alerts | None = None
 
     @property
     def parts(self) -> tuple[Callable[[Server], Part], ...]:
         """What makes the parts of a server."""
-        return (self._make_schedules, self._make_metrics)
+        return (self._make_schedules, self._make_metrics, self._make_alerts)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -56,6 +59,8 @@ class Signals:
                   summary="Start the runs of a schedule again, from the next time on."),
             Route(method="POST", path=f"{_SCHEDULE}/run", role=Role.OPERATE, handler=self._run, status=202,
                   summary="Start an update with the selections of a schedule now."),
+            Route(method="GET", path="/alerts", role=Role.VIEW, handler=self._told,
+                  summary="The alerts of all pipelines, newest first, and their channels."),
             Route(method="GET", path="/metrics", role=Role.VIEW, handler=self._exposed,
                   summary="The metrics of the server and its pipelines, as text for Prometheus."),
             *(Route(method="GET", path=f"/metrics/{name}", role=Role.VIEW, handler=partial(_file, name),
@@ -70,6 +75,28 @@ class Signals:
         self._metrics = Metrics(server)
         return self._metrics
 
+    def _make_alerts(self, server: Server) -> Part:
+        self._alerts = Alerts(server)
+        return self._alerts
+
+    def _told(self, call: Call) -> dict[str, Any]:
+        call.only()
+        part, entries = self._alerts, call.pipelines()
+        assert part is not None, "the server makes its parts before it answers"
+        alerts = [
+            alert_json(entry, each.trouble, each.since, each.recovered_at)
+            for entry in entries
+            for each in part.episodes(entry)
+        ]
+        channels = [
+            {"name": each.name, "kind": "mail" if each.webhook is None else "webhook", "target": each.target,
+             "pipeline": entry.name, "on": sorted(each.kinds)}
+            for entry in entries
+            for each in part.settings(entry).channels
+        ]  # fmt: skip
+        newest = sorted(alerts, key=lambda each: str(each["at"]), reverse=True)
+        return {"alerts": newest[:_MOST_ALERTS], "channels": channels, "faults": _faults(entries, part.faults)}
+
     def _exposed(self, call: Call) -> Response:
         call.only()
         assert self._metrics is not None, "the server makes its parts before it answers"
@@ -80,10 +107,7 @@ class Signals:
         call.only()
         part, entries = self._part(), call.pipelines()
         rows = [_json(entry, row) for entry in entries for row in part.rows(entry)]
-        faults = [
-            _fault(entry, part.faults[entry.pipeline_id]) for entry in entries if entry.pipeline_id in part.faults
-        ]
-        return {"schedules": rows, "faults": faults}
+        return {"schedules": rows, "faults": _faults(entries, part.faults)}
 
     def _pause(self, call: Call) -> dict[str, Any]:
         entry, row = self._named(call)
@@ -128,9 +152,18 @@ def _json(entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _fault(entry: PipelineEntry, error: SluiceError) -> dict[str, Any]:
-    what = error.render().removeprefix(f"[{error.condition}] ")
-    return {"pipeline": entry.name, "condition": error.condition, "what": what, "remedy": error.remedy}
+def _faults(entries: Sequence[PipelineEntry], faults: Mapping[str, SluiceError]) -> list[dict[str, Any]]:
+    """Return the faults of the pipelines that the caller sees."""
+    found = [(entry, faults[entry.pipeline_id]) for entry in entries if entry.pipeline_id in faults]
+    return [
+        {
+            "pipeline": entry.name,
+            "condition": error.condition,
+            "what": error.render().removeprefix(f"[{error.condition}] "),
+            "remedy": error.remedy,
+        }
+        for entry, error in found
+    ]
 
 
 def _reason(call: Call) -> str:

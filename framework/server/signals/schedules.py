@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from framework.declare.pipeline_spec import PipelineSpec
 from framework.foundation.clock import timestamp_text
 from framework.foundation.errors import SluiceError
 from framework.operations.scheduling.due import Start, Stop, update_id_of
@@ -21,21 +18,12 @@ from framework.record.events import Event
 from framework.server.engines.start_request import StartRequest
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
+from framework.server.signals.files import FileTimes
 from framework.server.stream import HOME
 
 _LOOK_SECONDS = 1.0
 _SOURCES_SECONDS = 5.0
 """The least time between two looks at the sources of a pipeline, which list folders."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """The schedules of a pipeline as last read, or why they can't be."""
-
-    spec: PipelineSpec
-    changed: int
-    schedules: tuple[Schedule, ...] = ()
-    fault: SluiceError | None = None
 
 
 class EntryEngines:
@@ -88,7 +76,7 @@ class Schedules:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._known: dict[str, _Known] = {}
+        self._files = FileTimes(schedule_file, read_schedules)
         self._tokens: dict[str, tuple[float, Mapping[str, str] | None]] = {}
         self._looked: float | None = None
         self.faults: dict[str, SluiceError] = {}
@@ -117,7 +105,7 @@ class Schedules:
     def rows(self, entry: PipelineEntry) -> tuple[ScheduleRow, ...]:
         """Return the schedules of a pipeline; none if they can't be read."""
         try:
-            if not self._read(entry).schedules:
+            if not self._files.read(entry.pipeline_id, entry.spec):
                 return ()
             return list_schedules(entry.spec, entry.storage, self._server.clock)
         except SluiceError as error:
@@ -125,34 +113,20 @@ class Schedules:
             return ()
 
     def _look_at(self, entry: PipelineEntry) -> None:
-        known = self._read(entry)
-        if known.fault is not None:
-            raise known.fault
+        schedules = self._files.read(entry.pipeline_id, entry.spec)
         held: Mapping[str, SluiceError] = {}
-        if known.schedules and self._server.starter.serves(entry):
+        if schedules and self._server.starter.serves(entry):
             ticker = ScheduleTicker(
                 pipeline_id=entry.pipeline_id, store=ScheduleStore(entry.storage, entry.name),
                 engines=EntryEngines(self._server, entry), clock=self._server.clock,
                 tokens=lambda known: self._sources(entry, known),
             )  # fmt: skip
-            for report in ticker.tick(known.schedules):
+            for report in ticker.tick(schedules):
                 self._publish(entry, report)
             held = ticker.held
         self.faults.pop(entry.pipeline_id, None)
         for error in held.values():
             self.faults[entry.pipeline_id] = error
-
-    def _read(self, entry: PipelineEntry) -> _Known:
-        """Return the schedules of a pipeline, read again if its file has changed."""
-        changed = _changed(schedule_file(entry.spec))
-        known = self._known.get(entry.pipeline_id)
-        if known is None or known.spec is not entry.spec or known.changed != changed:
-            try:
-                known = _Known(spec=entry.spec, changed=changed, schedules=read_schedules(entry.spec))
-            except SluiceError as error:
-                known = _Known(spec=entry.spec, changed=changed, fault=error)
-            self._known[entry.pipeline_id] = known
-        return known
 
     def _sources(self, entry: PipelineEntry, known: Mapping[str, str]) -> Mapping[str, str] | None:
         now = self._server.clock.monotonic()
@@ -180,10 +154,3 @@ def selections(schedule: Schedule) -> dict[str, Any]:
     """Return the fields of start_update for a run of a schedule."""
     fields = {"refresh_selection": schedule.refresh, "full_refresh_selection": schedule.full_refresh}
     return {name: list(names) for name, names in fields.items() if names}
-
-
-def _changed(file: Path | None) -> int:
-    try:
-        return -1 if file is None else file.stat().st_mtime_ns
-    except OSError:
-        return -1

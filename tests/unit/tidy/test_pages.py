@@ -11,6 +11,7 @@ from tests.support.sources import ROOT, tracked_files
 # The tests that run all blocks of a page.
 RUN_BY = {
     "README.md": ("tests/spark/test_readme.py", "tests/e2e/test_installation.py"),
+    "docs/alerts.md": ("tests/unit/operations/alerting/test_alerts.py",),
     "docs/auto-cdc.md": ("tests/spark/test_auto_cdc_page.py",),
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
