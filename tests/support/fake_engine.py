@@ -2,7 +2,8 @@
 
 Run as a script with the storage, the update's id and the request's id. Files of the storage tell it what to do:
 `engine-die` kills it before it claims its id, `engine-refuse` ends it with an error, `engine-wait` lets it run until
-the file is deleted or a stop request is there, `engine-vanish` kills it while it runs.
+the file is deleted or a stop request is there, `engine-vanish` kills it while it runs, `engine-linger`
+lets its process live on after its last event.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def event_line(update_id: str, sequence: int, kind: str, details: dict[str, obje
     return json.dumps(event) + "\n"
 
 
-def main(root: Path, update_id: str, request_id: str) -> int:
+def main(root: Path, update_id: str, request_id: str, cause: str = "API_CALL") -> int:
     """Run the stand-in; return its exit code."""
     with (root / "ran.txt").open("a") as ran:
         ran.write(f"{update_id}\n")
@@ -60,7 +61,7 @@ def main(root: Path, update_id: str, request_id: str) -> int:
     (root / "events").mkdir(exist_ok=True)
     try:
         with (root / "events" / f"{update_id}.jsonl").open("x") as log:
-            log.write(event_line(update_id, 1, "create_update", {"cause": "API_CALL", "request_id": request_id}))
+            log.write(event_line(update_id, 1, "create_update", {"cause": cause, "request_id": request_id}))
             log.write(event_line(update_id, 2, "update_progress", {"state": "RUNNING"}))
             log.flush()
             stop = root / "requests" / f"stop-{update_id}.json"
@@ -70,6 +71,9 @@ def main(root: Path, update_id: str, request_id: str) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
             state = "CANCELED" if stop.exists() else "COMPLETED"
             log.write(event_line(update_id, 3, "update_progress", {"state": state}))
+            log.flush()
+            while (root / "engine-linger").exists():
+                time.sleep(0.01)
     except FileExistsError:
         sys.stderr.write("[UPDATE_ID_USED] The id is used.\n")
         return 2
@@ -78,4 +82,4 @@ def main(root: Path, update_id: str, request_id: str) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

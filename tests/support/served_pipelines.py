@@ -43,7 +43,15 @@ def fake_command(entry: PipelineEntry, request: StartRequest, identity: UpdateId
     """Return the command line of the stand-in; the real one is made too, because it checks the request."""
     engine_command(entry, request, identity)
     script = str(Path(fake_engine.__file__))
-    return (sys.executable, "-S", script, entry.storage.root, identity.update_id, identity.request_id)
+    return (
+        sys.executable,
+        "-S",
+        script,
+        entry.storage.root,
+        identity.update_id,
+        identity.request_id,
+        str(identity.cause),
+    )
 
 
 def starter_of(*entries: PipelineEntry, most_engines: int = 4) -> Starter:

@@ -12,6 +12,7 @@ from framework.server.values import UpdateRow
 from framework.server.web.faults import invalid, not_found, not_implemented
 from framework.server.web.routes import Call, Route
 
+_LONGEST_TOKEN = 64
 _VERSIONS = ("2.0", "2.1", "2.2")
 _OF_SUBMIT = ("tasks", "pipeline_task", "run_name", "idempotency_token", "timeout_seconds", "task_key")
 _OF_TASK = ("task_key", "pipeline_task", "timeout_seconds", "description")
@@ -29,6 +30,8 @@ def _submit(call: Call) -> dict[str, Any]:
     if entry is None:
         raise not_found(f"The pipeline {wanted!r} does not exist.")
     key = call.body.get("idempotency_token")
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= _LONGEST_TOKEN):
+        raise invalid(f"idempotency_token must be a text of 1 to {_LONGEST_TOKEN} characters.")
     body = {name: _plain(value) for name, value in task.items() if name != "pipeline_id" and value is not None}
     request = StartRequest(
         body=body, user=call.caller.user, cause="JOB_TASK", key=None if key is None else f"job {key}"

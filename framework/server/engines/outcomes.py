@@ -33,7 +33,7 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
         now: the present time, in ISO 8601.
     """
     if records.is_claimed(record.update_id):
-        outcome, error = _recorded_end(storage, record.update_id) or "LOST", None
+        outcome, error = recorded_end(storage, record.update_id) or "LOST", None
     else:
         outcome = _outcome_of(exit_code, is_stopped=StopRequests(storage).of(record.update_id) is not None)
         error = None
@@ -42,7 +42,8 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
     return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
 
 
-def _recorded_end(storage: Storage, update_id: str) -> str | None:
+def recorded_end(storage: Storage, update_id: str) -> str | None:
+    """Return the state in which an update ended, by its events; None if it has not."""
     events = read_events(storage, type=EventType.UPDATE_PROGRESS, update_id=update_id)
     states = [str(event.details[EventType.UPDATE_PROGRESS.value]["state"]) for event in events]
     return next((state for state in states if state in ENDED), None)

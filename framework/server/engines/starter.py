@@ -32,7 +32,7 @@ from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.control.lock_holder import LockHolder, lock_holder
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.server.engines.launchers import Launcher
-from framework.server.engines.outcomes import canceled, end_of
+from framework.server.engines.outcomes import canceled, end_of, recorded_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest, engine_command
 from framework.server.engines.storage_claim import StorageClaim
@@ -225,16 +225,20 @@ class Starter:
     def _check_free(self, served: _Served, request: StartRequest, identity: UpdateIdentity) -> None:
         """Check that no other attempt of the request is open, and no update runs if the request does not wait.
 
+        An update whose end is in its events is no obstacle, although its process takes some seconds to end: a client
+        that has seen the end may start the next one, which waits for the process.
+
         Raises:
             OperationError: UPDATE_ALREADY_RUNNING.
         """
-        runs, holder = served.open_runs, lock_holder(served.entry.storage)
+        storage, holder = served.entry.storage, lock_holder(served.entry.storage)
+        runs = [each for each in served.open_runs if recorded_end(storage, each.update_id) is None]
         same = next((each for each in runs if each.request_id == identity.request_id), None)
         if same is not None:
             raise _already(served, f"update {same.update_id} of the same request", same.update_id)
         if request.waits:
             return
-        if holder is not None:
+        if holder is not None and recorded_end(storage, holder.update_id) is None:
             raise _already(served, _who(holder), holder.update_id)
         if runs:
             raise _already(served, f"update {runs[0].update_id}, which starts or waits", runs[0].update_id)

@@ -77,11 +77,17 @@ class UpdateHistory:
         return tuple(sorted(found, key=lambda row: (row.created_at or "", row.update_id)))
 
     def _settled(self, row: UpdateRow, running: frozenset[str]) -> UpdateRow:
+        """Return the row of an update with the end that its process has left.
+
+        A run with an open record is settled by the server that starts the updates of the storage, which reads the end
+        that the events have, or the output. Until then it is not LOST: its end may only not be read yet.
+        """
         record = self._records.get(row.update_id)
-        waits = record is not None and record.state is RunState.ACCEPTED
-        if row.state in ENDED or row.update_id in running or waits:
+        if row.state in ENDED or row.update_id in running or (record is not None and record.is_open):
             return row
-        return replace(row, state="LOST", error=row.error or (record and record.error) or _LOST, ended_at=row.ended_at)
+        state = "LOST" if record is None else record.outcome or "LOST"
+        error = row.error or (record and record.error) or (_LOST if state == "LOST" else None)
+        return replace(row, state=state, error=error)
 
     def _merged(self, row: UpdateRow) -> UpdateRow:
         """Return the row with what the server knows about the run: who asked, when, and its output."""

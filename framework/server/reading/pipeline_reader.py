@@ -151,13 +151,18 @@ class PipelineReader:
         return self._tail.poll()
 
     def _read_records(self) -> bool:
-        """Read the run records again if one was written since; return whether that is so."""
+        """Read the run records again; return whether one has changed.
+
+        The token of the folder saves that only while no run is open: two writes may have the same time, and the second
+        of them would not be seen.
+        """
         token = self.records.token  # taken before the records, so that one that is written meanwhile is read next time
-        if token == self._records_token:
+        if token == self._records_token and not any(each.is_open for each in self._history.records.values()):
             return False
+        before = self._history.records
         self._history.take(self.records.list_all())
         self._records_token = token
-        return True
+        return before != self._history.records
 
     def _running(self, holder: LockHolder | None) -> frozenset[str]:
         opened = [each for each in self._history.records.values() if each.is_open]

@@ -13,6 +13,7 @@ import pytest
 
 from framework.foundation.errors import OperationError, UserError
 from framework.foundation.files.local_storage import LocalStorage
+from framework.server.engines.outcomes import recorded_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest
 from framework.server.engines.starter import Starter
@@ -75,6 +76,22 @@ def test_one_update_runs_and_the_next_one_waits_only_if_asked(tmp_path: Path) ->
     assert ("WAITING_FOR_RESOURCES", 1) == (second.state, second.place)
     (root_of(entry) / "engine-wait").unlink()
     settle(entry, starter, second.update_id)
+    assert [first.update_id, second.update_id] == runs_of(entry)
+
+
+def test_after_the_recorded_end_the_next_update_waits_for_the_process(tmp_path: Path) -> None:
+    """A client that has seen the end may start again at once, although the process has not ended yet."""
+    entry = served(tmp_path)
+    (root_of(entry) / "engine-linger").touch()
+    starter = starter_of(entry)
+    first = starter.request(entry, StartRequest())
+    eventually(lambda: recorded_end(entry.storage, first.update_id))
+    second = starter.request(entry, StartRequest())
+    assert ("WAITING_FOR_RESOURCES", 1) == (second.state, second.place)
+    with pytest.raises(OperationError):
+        starter.request(entry, StartRequest())
+    (root_of(entry) / "engine-linger").unlink()
+    assert "COMPLETED" == settle(entry, starter, second.update_id).outcome
     assert [first.update_id, second.update_id] == runs_of(entry)
 
 

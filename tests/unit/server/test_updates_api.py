@@ -11,7 +11,7 @@ import pytest
 
 from framework.foundation.files.local_storage import LocalStorage
 from framework.server.access.roles import Role
-from framework.server.engines.run_records import RunRecords
+from framework.server.engines.run_records import RunRecord, RunRecords
 from framework.server.server import Ports
 from tests.support.served_pipelines import eventually, fake_command, root_of, runs_of, served
 from tests.support.server_world import World, world_of
@@ -44,11 +44,14 @@ def test_an_update_is_started_and_its_end_is_seen(world: World) -> None:
     started = world.post(f"{SHOP}/updates", body, role=Role.OPERATE)
     update = started["update_id"]
     assert ("STARTING", None) == (started["state"], started["place"])
-    eventually(lambda: row(world, update)["state"] == "COMPLETED")
+    records = RunRecords(LocalStorage(world.entry().storage.root))
+    eventually(lambda: not (records.read(update) or RunRecord(update_id="", request_id="", pipeline="")).is_open,
+               world.server.look)  # fmt: skip
     found = row(world, update)
+    assert "COMPLETED" == found["state"]
     assert ("server", True, "API_CALL") == (found["started_by"], found["log"], found["cause"])
     assert {"text": "", "is_cut": False} == world.get(f"{SHOP}/updates/{update}/log", role=Role.READ)
-    record = RunRecords(LocalStorage(world.entry().storage.root)).read(update)
+    record = records.read(update)
     assert record is not None
     assert ("ci-operate", "TICKET-7", "COMPLETED", 0) == (record.user, record.reason, record.outcome, record.exit_code)
     assert "--refresh=orders" not in record.argv  # the stand-in has arguments of its own
@@ -78,6 +81,7 @@ def test_a_second_update_is_refused_with_the_first_ones_name_or_waits(world: Wor
     """409 with the condition and a way out; with `queue` it waits in its place, and can be cancelled there."""
     wait(world)
     first = world.post(f"{SHOP}/updates", {})["update_id"]
+    eventually(lambda: row(world, first)["state"] == "RUNNING")
     refused = world.ask("POST", f"{SHOP}/updates", {})
     (detail,) = refused.json()["details"]
     assert (409, "RESOURCE_CONFLICT", "UPDATE_ALREADY_RUNNING") == (
