@@ -47,6 +47,7 @@ def command(
     Prints the address with a code that signs a browser in, once, within ten minutes; `sluice open` prints another one.
     Programs send a token of `sluice token create`.
     """
+    from framework.operations.alerting.explaining import first_way
     from framework.server.access.state import state_folder
     from framework.server.server import Settings
     from framework.server.serving import Address, Extras, serve
@@ -70,7 +71,7 @@ def command(
         cache=surroundings.cache(), user=user_name() or "user", most_engines=engines, version=__version__,
     )  # fmt: skip
     where = Address(host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key)
-    signals = Signals()
+    signals = Signals(first_way)
     serve(settings, where, surroundings.clock, ready, Extras(parts=signals.parts, routes=signals.routes))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,6 @@ from framework.operations.alerting.desk import AlertDesk
 from framework.operations.alerting.episodes import AlertKind, Episode, Message, Trouble
 from framework.operations.scheduling.state import ScheduleState, ScheduleStore
 from framework.record.events import Event, EventType
-from framework.recovery.doctor.diagnoses import diagnosis_of
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
 from framework.server.signals.files import FileTimes
@@ -23,8 +21,9 @@ from framework.server.stream import HOME
 from framework.server.values import UpdateRow
 from framework.views.flow_board import BAD, GOOD
 
+Explain = Callable[[str, Sequence[str]], str]
+
 _LOOK_SECONDS = 2.0
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 _BROKEN = frozenset({"FAILED", "LOST"})
 
 
@@ -39,10 +38,16 @@ class _Watched:
 
 
 class Alerts:
-    """Watches all pipelines that have an `alerts.yml`; a part of the server."""
+    """Watches all pipelines that have an `alerts.yml`; a part of the server.
 
-    def __init__(self, server: Server) -> None:
+    Args:
+        server: the server.
+        explain: returns the way out of an error of some flows.
+    """
+
+    def __init__(self, server: Server, explain: Explain) -> None:
         self._server = server
+        self._explain = explain
         self._files = FileTimes(alert_file, read_alerts)
         self._desks: dict[str, AlertDesk] = {}
         self._watched: dict[str, _Watched] = {}
@@ -155,7 +160,7 @@ class Alerts:
         first = (last.error or "").strip().partition("\n")[0]
         named = f" in {', '.join(flows[:3])}{' and others' if len(flows) > 3 else ''}" if flows else ""
         text = f"Update {last.update_id} is {last.state}{named}." + (f" {first}" if first else "")
-        yield Trouble(kind=AlertKind.FAILED, text=text, way=_way(first, flows))
+        yield Trouble(kind=AlertKind.FAILED, text=text, way=self._explain(first, flows))
 
     def _send(self, due: list[tuple[PipelineEntry, AlertSettings]]) -> None:
         for entry, settings in due:
@@ -207,12 +212,3 @@ def _quarantined(watched: _Watched) -> Iterator[Trouble]:
             text = f"The last run of {flow} has set {rows:,} row{'' if rows == 1 else 's'} aside."
             way = f"`sluice quarantine show {flow}` has them with their reasons."
             yield Trouble(kind=AlertKind.QUARANTINED, subject=flow, text=text, way=way)
-
-
-def _way(error: str, flows: list[str]) -> str:
-    """Return the first way out that the doctor has for an error, and the command that has all of them."""
-    found = _CONDITION.search(error)
-    diagnosis = diagnosis_of(found[1] if found else "", error)
-    command = f"`sluice doctor {flows[0]}`" if flows else "`sluice doctor`"
-    first = f"First way out: {diagnosis.ways[0].value}. " if diagnosis.ways else ""
-    return f"{diagnosis.meaning} {first}{command} has all ways with their cost."

@@ -17,7 +17,7 @@ from framework.operations.scheduling.listing import ScheduleRow, pause_schedule,
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Part, Server
-from framework.server.signals.alerts import Alerts, alert_json
+from framework.server.signals.alerts import Alerts, Explain, alert_json
 from framework.server.signals.metrics import Metrics
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
@@ -35,9 +35,14 @@ _FILES = {
 
 
 class Signals:
-    """The parts of a server that run schedules and count, and their routes."""
+    """The parts of a server that run schedules, count and tell, and their routes.
 
-    def __init__(self) -> None:
+    Args:
+        explain: returns the way out of an error of some flows, for alerts.
+    """
+
+    def __init__(self, explain: Explain) -> None:
+        self._explain = explain
         self._schedules: Schedules | None = None
         self._metrics: Metrics | None = None
         self._alerts: Alerts | None = None
@@ -76,7 +81,7 @@ class Signals:
         return self._metrics
 
     def _make_alerts(self, server: Server) -> Part:
-        self._alerts = Alerts(server)
+        self._alerts = Alerts(server, self._explain)
         return self._alerts
 
     def _told(self, call: Call) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.foundation.files.local_storage import LocalStorage
+from framework.operations.alerting.explaining import first_way
 from framework.server.access.roles import Role
 from framework.server.serving import Extras
 from framework.server.signals.routes import Signals
@@ -32,7 +33,7 @@ def world(tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch) -
     served(tmp_path / "shop")
     monkeypatch.setenv("SLUICE_SECRET_ALERTS_TEAM", f"http://127.0.0.1:{received.port}/T0KEN-of-hook")
     (tmp_path / "shop" / "alerts.yml").write_text("channels:\n  team: {webhook: '{{secrets/alerts/team}}'}\n")
-    signals = Signals()
+    signals = Signals(first_way)
     with world_of(tmp_path, extras=Extras(parts=signals.parts, routes=signals.routes)) as made:
         yield made
 

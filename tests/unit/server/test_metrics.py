@@ -11,6 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from framework.foundation.files.local_storage import LocalStorage
+from framework.operations.alerting.explaining import first_way
 from framework.operations.metrics.collector import PipelineSample, Sample, ServerSample, SluiceCollector
 from framework.operations.metrics.event_counts import PipelineCounts
 from framework.server.access.roles import Role
@@ -29,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     """A server over the recorded pipeline `shop`, and an empty one."""
     record_shop(tmp_path / "shop")
     served(tmp_path / "empty", "empty")
-    signals = Signals()
+    signals = Signals(first_way)
     with world_of(tmp_path, extras=Extras(parts=signals.parts, routes=signals.routes)) as made:
         yield made
 
@@ -86,7 +87,7 @@ def test_the_rules_and_the_dashboard_are_served(world: World) -> None:
     assert "Sluice" == world.ask("GET", "/metrics/grafana.json", role=Role.VIEW).json()["title"]
 
 
-@pytest.mark.parametrize("route", Signals().routes, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", Signals(first_way).routes, ids=lambda route: f"{route.method} {route.path}")
 def test_nobody_is_answered_without_a_token(world: World, route: Route) -> None:
     """Each route of schedules and metrics needs a role."""
     path = route.full_path.format(schedule="x")

@@ -11,6 +11,7 @@ import pytest
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.failpoints import arm, disarm
+from framework.operations.alerting.explaining import first_way
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry, find_pipelines
 from framework.server.server import Ports, Server, Settings
@@ -158,7 +159,7 @@ def test_a_file_of_schedules_that_is_wrong_stops_no_other_pipeline(tmp_path: Pat
 def world(tmp_path: Path) -> Iterator[World]:
     """A server that answers, with one pipeline that is scheduled for the night."""
     scheduled(tmp_path / "shop", NIGHTLY)
-    signals = Signals()
+    signals = Signals(first_way)
     extras = Extras(parts=signals.parts, routes=signals.routes)
     with world_of(tmp_path, extras=extras, clock=SystemClock()) as made:
         yield made
