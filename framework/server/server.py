@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -190,11 +191,11 @@ class Server:
     def look(self) -> None:
         """Read what is new in all storages, settle and start engines, and send what has changed."""
         with self._looking:
-            self.starter.tick()
+            _try(self.starter.tick)
             for entry in self.pipelines():
-                self._publish(entry, self.reader(entry).look())
+                _try(partial(self.look_at, entry))
             for part in self._parts:
-                part.look()
+                _try(part.look)
 
     def look_at(self, entry: PipelineEntry) -> None:
         """Read one pipeline now, so that the next answer has what this request has changed."""
@@ -214,13 +215,10 @@ class Server:
     def _follow(self) -> None:
         found = self.clock.monotonic()
         while not self._stopping.wait(_LOOK_SECONDS):
-            try:
-                if self.clock.monotonic() - found >= _FIND_SECONDS:
-                    found = self.clock.monotonic()
-                    self.find()
-                self.look()
-            except Exception:  # noqa: BLE001 - one fault must not leave the page with old states for ever
-                _log.exception("The storages could not be read; the server tries again.")
+            if self.clock.monotonic() - found >= _FIND_SECONDS:
+                found = self.clock.monotonic()
+                _try(self.find)
+            self.look()
 
     def _publish(self, entry: PipelineEntry, changes: Changes) -> None:
         here = entry.pipeline_id
@@ -239,3 +237,11 @@ class Server:
 
     def _job_changed(self, job: Job) -> None:
         self.hub.publish([job.pipeline_id], "job", job.brief())
+
+
+def _try(look: Callable[[], None]) -> None:
+    """Log what one storage or part raises: the others must not be left with old states for ever."""
+    try:
+        look()
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("A look failed; the server tries again.")

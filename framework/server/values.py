@@ -160,12 +160,9 @@ class Fault:
         return asdict(self)
 
 
-def fault_of(error: Exception) -> Fault:
-    """Return an error as a value; of one that is none of ours, its first line."""
-    if isinstance(error, SluiceError):
-        return Fault(condition=error.condition, what=error.what, remedy=error.remedy)
-    text = next(iter(str(error).splitlines()), "")
-    return Fault(condition="INTERNAL_ERROR", what=f"{type(error).__name__}: {text}")
+def fault_of(error: SluiceError) -> Fault:
+    """Return an error as a value."""
+    return Fault(condition=error.condition, what=error.what, remedy=error.remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

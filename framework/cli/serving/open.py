@@ -7,6 +7,7 @@ import click
 from framework.cli.call import Surroundings
 from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
+from framework.cli.serving.serve import state_folder
 from framework.foundation.errors import UserError
 from framework.foundation.processes import user_name
 
@@ -20,7 +21,7 @@ def command(context: click.Context, *, url: str | None) -> None:
     The code is valid once, within ten minutes. Only the user who runs the server can make it.
     """
     from framework.server.access.sessions import Sessions
-    from framework.server.access.state import running_servers, state_folder
+    from framework.server.access.state import running_servers
 
     surroundings = context.find_object(Surroundings) or Surroundings()
     address = url or next(iter(running_servers(state_folder())), None)

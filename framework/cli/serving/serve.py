@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,12 @@ from framework.foundation.processes import user_name
 
 if TYPE_CHECKING:
     from framework.server.server import Server
+
+
+def state_folder() -> Path:
+    """Return the folder of the state of this user's servers: tokens, sessions, addresses."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "sluice" / "server"
 
 
 @click.command("serve", cls=SluiceCommand)
@@ -48,7 +55,6 @@ def command(
     Programs send a token of `sluice token create`.
     """
     from framework.operations.alerting.explaining import first_way
-    from framework.server.access.state import state_folder
     from framework.server.server import Settings
     from framework.server.serving import Address, Extras, serve
     from framework.server.signals.routes import Signals

@@ -11,6 +11,7 @@ import click
 from framework.cli.call import Surroundings, output_option
 from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output, say
+from framework.cli.serving.serve import state_folder
 
 if TYPE_CHECKING:
     from framework.server.access.tokens import TokenStore
@@ -73,7 +74,6 @@ def _duration(text: str | None) -> timedelta | None:
 
 
 def _tokens(context: click.Context) -> TokenStore:
-    from framework.server.access.state import state_folder
     from framework.server.access.tokens import TokenStore
 
     return TokenStore(state_folder(), (context.find_object(Surroundings) or Surroundings()).clock)

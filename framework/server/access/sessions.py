@@ -22,7 +22,7 @@ _KEY, _CODES = "session.key", "codes"
 class Sessions:
     """Makes and checks one-time codes and session cookies.
 
-    Codes are files of a folder that only the user can read, so `sluice serve open` can make one while a server runs.
+    Codes are files of a folder that only the user can read, so `sluice open` can make one while a server runs.
     The key of the cookies is such a file too: a restart of the server ends no session.
 
     Args:

@@ -13,12 +13,6 @@ from framework.foundation.processes import start_of_process
 _FOLDER = "running"
 
 
-def state_folder() -> Path:
-    """Return the folder of the state of this user's servers."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "sluice" / "server"
-
-
 class RunningServer:
     """A file that names a server while it runs; one that a killed server has left is ignored.
 

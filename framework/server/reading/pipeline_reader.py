@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from framework.foundation.errors import SluiceError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.record.events import Event
 from framework.record.reader import read_events
@@ -72,7 +73,7 @@ class PipelineReader:
         """Read what is new in the storage; a storage that can't be read becomes a fault of the state."""
         try:
             return self._look()
-        except Exception as error:  # noqa: BLE001 - the page shows it, and the other pipelines go on
+        except SluiceError as error:
             fault = fault_of(error)
             before, self.state = self.state, replace(self.state, fault=fault)
             return Changes(has_new_state=before != self.state)

@@ -354,14 +354,14 @@ def test_an_address_for_other_machines_needs_a_token_and_a_name(tmp_path: Path) 
     """Else nothing listens; without a token nobody could be told apart."""
     record_shop(tmp_path / "shop")
     with world_of(tmp_path) as world:
-        for address in (Address(host="0.0.0.0"), Address(host="::"), Address(host="box.example")):  # noqa: S104
+        for address in (Address(host="0.0.0.0"), Address(host="::"), Address(host="box.example")):  # noqa: S104 - nothing listens
             with pytest.raises(UserError) as refused:
                 check_protected(world.server, address)
             assert "SERVE_UNPROTECTED" == refused.value.condition
         world.headers()
         with pytest.raises(UserError):
-            check_protected(world.server, Address(host="0.0.0.0"))  # noqa: S104
-        check_protected(world.server, Address(host="0.0.0.0", allowed_hosts=("box",)))  # noqa: S104
+            check_protected(world.server, Address(host="0.0.0.0"))  # noqa: S104 - nothing listens
+        check_protected(world.server, Address(host="0.0.0.0", allowed_hosts=("box",)))  # noqa: S104 - nothing listens
         check_protected(world.server, Address(host="::1"))
 
 

@@ -32,6 +32,7 @@ _OUTERMOST = {
     "framework/sources/staging/files.py",  # raised again, after the file is removed
     "framework/sources/databases/postgres/log/position.py",  # raised again, after the transaction is rolled back
     "framework/run/update/update.py",  # the update ends in a recorded state, whatever ended it
+    "framework/server/server.py",  # one storage that can't be read leaves the others as they are
     "framework/run/update/flow_attempts.py",  # a flow's failure is the flow's, and it may be tried again
 }
 
