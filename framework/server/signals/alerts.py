@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from framework.declare.spec_secrets import secrets_of
@@ -27,14 +26,14 @@ _LOOK_SECONDS = 2.0
 _BROKEN = frozenset({"FAILED", "LOST"})
 
 
-@dataclass(slots=True)
 class _Watched:
-    """What the events of a pipeline have told since the server started."""
+    """What the events of a pipeline have said since the server started."""
 
-    behind: dict[str, float] = field(default_factory=dict)
-    """The age of the oldest unread row of each flow of the running update."""
-    quarantined: dict[str, int] = field(default_factory=dict)
-    """The rows that the last run of each flow has set aside."""
+    def __init__(self) -> None:
+        self.behind: dict[str, float] = {}
+        """The age of the oldest unread row of each flow of the running update."""
+        self.quarantined: dict[str, int] = {}
+        """The rows that the last run of each flow has set aside."""
 
 
 class Alerts:
