@@ -37,15 +37,22 @@ def list_all(call: Call) -> None:
 @pipeline_options(result=True)
 def explain(call: Call, /, *, schedule: str | None) -> None:
     """Print the next five runs of SCHEDULE, and what happens when one is missed, late or fails."""
-    from framework.operations.scheduling.listing import explanation, find_schedule, list_schedules, schedule_json
+    from framework.operations.scheduling.listing import (
+        explanation,
+        find_schedule,
+        list_schedules,
+        schedule_json,
+        unseen_sources,
+    )
 
     pipeline = call.pipeline()
     rows = list_schedules(pipeline.spec, pipeline.storage, call.surroundings.clock)
     row = find_schedule(rows, schedule, pipeline.name)
+    unseen = unseen_sources(row, pipeline.name, pipeline.storage)
     if call.output.as_json:
-        call.output.json(schedule_json(row))
+        call.output.json({**schedule_json(row), "unseen": list(unseen)})
     else:
-        call.output.text("\n".join(explanation(row)))
+        call.output.text("\n".join(explanation(row, unseen)))
 
 
 @command.command("pause", cls=SluiceCommand)

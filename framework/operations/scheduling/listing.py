@@ -16,6 +16,7 @@ from framework.foundation.processes import user_name
 from framework.foundation.wording import seconds_text
 from framework.operations.scheduling.schedule import Misfire, Overlap, Schedule
 from framework.operations.scheduling.schedule_file import read_schedules
+from framework.operations.scheduling.source_watch import watch_sources
 from framework.operations.scheduling.state import Pause, ScheduleState, ScheduleStore
 from framework.views.table import Cell, Column, Table, Tone
 
@@ -153,8 +154,25 @@ def schedule_json(row: ScheduleRow) -> dict[str, Any]:
     }
 
 
-def explanation(row: ScheduleRow) -> list[str]:
-    """Return what a schedule does as sentences, with its next five times."""
+def unseen_sources(row: ScheduleRow, pipeline: str, storage: Storage) -> tuple[str, ...]:
+    """Return why data can't start a schedule now: the sources whose changes are not seen; empty for one with times.
+
+    Raises:
+        OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED.
+    """
+    if not row.schedule.on_data:
+        return ()
+    found = watch_sources(storage, pipeline, row.state.tokens or {})
+    return found.unseen or (() if found.tokens else ("any streaming source, because it has none",))
+
+
+def explanation(row: ScheduleRow, unseen: Sequence[str] = ()) -> list[str]:
+    """Return what a schedule does as sentences, with its next five times.
+
+    Args:
+        row: the schedule.
+        unseen: what `unseen_sources` returns.
+    """
     schedule = row.schedule
     lines = [f"{schedule.name}: {row.when}"]
     if row.pause is not None:
@@ -162,6 +180,8 @@ def explanation(row: ScheduleRow) -> list[str]:
         why = f": {row.pause.reason}" if row.pause.reason else ""
         lines.append(f"Paused{by} since {row.pause.since}{why}.")
     lines += [f"  {_local(each, schedule)}" for each in row.next_times]
+    if unseen:
+        lines.append(f"Data can't start it now: the server does not see changes of {', '.join(unseen)}.")
     lines += [_misfire_text(schedule)] if schedule.cron is not None else []
     if schedule.overlap is Overlap.SKIP and schedule.cron is not None:
         lines.append("A time at which an update of the pipeline runs is skipped.")

@@ -13,7 +13,13 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.secrets.known_secrets import hide_known
 from framework.operations import metrics as metrics_package
 from framework.operations.metrics.collector import CONTENT_TYPE, metrics_text
-from framework.operations.scheduling.listing import ScheduleRow, pause_schedule, resume_schedule, schedule_json
+from framework.operations.scheduling.listing import (
+    ScheduleRow,
+    pause_schedule,
+    resume_schedule,
+    schedule_json,
+    unseen_sources,
+)
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Part, Server
@@ -111,7 +117,11 @@ class Signals:
     def _list(self, call: Call) -> dict[str, Any]:
         call.only()
         part, entries = self._part(), call.pipelines()
-        rows = [_json(entry, row) for entry in entries for row in part.rows(entry)]
+        rows = [
+            {**_json(entry, row), "unseen": list(unseen_sources(row, entry.name, entry.storage))}
+            for entry in entries
+            for row in part.rows(entry)
+        ]
         return {"schedules": rows, "faults": _faults(entries, part.faults)}
 
     def _pause(self, call: Call) -> dict[str, Any]:

@@ -75,6 +75,18 @@ def test_a_schedule_is_explained_with_five_runs(sluice: Sluice) -> None:
 
 
 @pytest.mark.usefixtures("files")
+def test_a_schedule_that_data_can_not_start_says_why(sluice: Sluice) -> None:
+    """Without a stored graph the sources are unknown."""
+    text = sluice("schedule", "explain", "arrivals").stdout
+    assert (
+        "Data can't start it now: the server does not see changes of the graph, which the first update stores." in text
+    )
+    found = json.loads(sluice("schedule", "explain", "arrivals", "-o", "json").stdout)
+    assert ["the graph, which the first update stores"] == found["unseen"]
+    assert [] == json.loads(sluice("schedule", "explain", "trigger", "-o", "json").stdout)["unseen"]
+
+
+@pytest.mark.usefixtures("files")
 def test_a_schedule_is_paused_and_resumed(sluice: Sluice) -> None:
     """The list names who paused it and why; a paused schedule has no next run."""
     assert (
