@@ -59,7 +59,6 @@ class AlertDesk:
         self._pipeline = pipeline
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: _State | None = None
         digest = hashlib.sha256(pipeline.encode()).hexdigest()[:16]  # a name may have any characters
         self._path = storage.path(_FOLDER, f"{digest}.json")
         self.faults: Mapping[str, SluiceError] = {}
@@ -153,9 +152,8 @@ class AlertDesk:
         self._write(replace(state, outbox=rest))
 
     def _read(self) -> _State:
-        if self._known is None:
-            self._known = _FORMAT.read(self._storage, self._path, _state_of) or _State()
-        return self._known
+        """Return the stored state: another server may have written it before this one took over."""
+        return _FORMAT.read(self._storage, self._path, _state_of) or _State()
 
     def _write(self, state: _State) -> None:
         content = {
@@ -164,7 +162,6 @@ class AlertDesk:
             "outbox": [asdict(each) for each in state.outbox],
         }
         self._storage.write_text(self._path, _FORMAT.text(content))
-        self._known = state
 
 
 def _state_of(content: Mapping[str, Any]) -> _State:

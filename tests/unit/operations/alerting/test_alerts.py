@@ -87,6 +87,16 @@ def test_a_message_is_sent_once_although_servers_come_and_go(tmp_path: Path) -> 
     assert "shop: recovered: failed" == received.bodies[2]["text"].splitlines()[0]
 
 
+def test_a_server_that_takes_over_knows_what_the_other_one_told(tmp_path: Path) -> None:
+    """It has looked at the alerts before, when there were none."""
+    clock = ManualClock()
+    first, second = desk(tmp_path, clock), desk(tmp_path, clock)
+    assert Episodes() == second.episodes
+    first.look(SETTINGS, [FAILED])
+    assert () == second.look(SETTINGS, [FAILED])
+    assert 1 == len(second.due)
+
+
 def test_a_process_that_dies_after_sending_sends_again_with_the_same_id(tmp_path: Path) -> None:
     """The receiver can leave out the second one."""
     clock = ManualClock()
