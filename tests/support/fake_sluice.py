@@ -15,7 +15,7 @@ if __name__ == "__main__":
         sys.stderr.write("noise\n[DATASET_NOT_FOUND] There is no dataset x.\n  -> Correct the name.\n")
         sys.exit(1)
     if "doctor" in sys.argv and "--apply" not in " ".join(sys.argv):
-        finding = {"flow": "main.default.orders", "condition": "DELTA_SOURCE_CHANGED", "ways": [{"text": "Reset"}]}
+        finding = {"flow": "main.default.orders", "ways": [{"number": 1, "command": "sluice checkpoints reset orders"}]}
         sys.stdout.write(json.dumps({"findings": [finding], "examined": 2}))
         sys.exit(1)
     sys.stdout.write(json.dumps({"arguments": sys.argv[1:], "folder": str(Path.cwd())}))

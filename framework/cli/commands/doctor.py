@@ -23,20 +23,22 @@ if TYPE_CHECKING:
 @click.argument("flows", metavar="[FLOW]...", nargs=-1)
 @click.option("--apply", "number", type=int, metavar="N", help="Do way out N of the one named flow.")
 @click.option("--dry-run", is_flag=True, help="With --apply: print what it would do, and do nothing.")
+@click.option("--expect", metavar="COMMAND", help="With --apply: refuse if way out N is not this command any more.")
 @click.option("--reason", metavar="TEXT", default="", help="With --apply: why, for the event log.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask for confirmation.")
 @pipeline_options(result=True, parameters=True)
 def command(
-    call: Call, /, *, flows: tuple[str, ...], number: int | None, dry_run: bool, reason: str, yes: bool
-) -> None:
+    call: Call, /, *, flows: tuple[str, ...], number: int | None, dry_run: bool, expect: str | None, reason: str,
+    yes: bool,
+) -> None:  # fmt: skip
     """Explain flows that are broken, stuck or behind, and repair them.
 
     Reads the event log, checkpoints and sources, and starts no stream. For each broken flow it prints what was seen,
     what it means, and the ways out with the rows that each loses, repeats and reads again. Exit code 1: something
     was found. --apply prints what it would change, asks, does it, and records who did it and why.
     """
-    if number is None and (dry_run or reason or yes):
-        msg = "--dry-run, --reason and --yes belong to --apply, which is missing."
+    if number is None and (dry_run or expect or reason or yes):
+        msg = "--dry-run, --expect, --reason and --yes belong to --apply, which is missing."
         raise click.UsageError(msg)
     if number is not None and len(flows) != 1:
         msg = "--apply needs the name of one flow."
@@ -44,11 +46,23 @@ def command(
     pipeline = call.pipeline(short=None if number is None else False)
     examination = pipeline.doctor.examine(flows)
     if number is not None and examination.findings:
+        _check_expected(examination.findings[0], number, expect)
         _apply(call, pipeline, examination.findings[0], number, reason=reason, dry_run=dry_run, yes=yes)
         return
     _print(call.output, pipeline.name, examination)
     if examination.findings:
         raise click.exceptions.Exit(1)
+
+
+def _check_expected(finding: Finding, number: int, expect: str | None) -> None:
+    """Check that a way out is the one that was shown: findings change, and with them what a number means.
+
+    Raises:
+        UserError: DOCTOR_FINDING_CHANGED.
+    """
+    commands = [way.command for way in finding.ways]
+    if expect is not None and commands[number - 1 : number] != [expect]:
+        raise UserError("DOCTOR_FINDING_CHANGED", flow=finding.flow)
 
 
 def _print(output: Output, pipeline: str, examination: Examination) -> None:

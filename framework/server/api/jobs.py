@@ -94,11 +94,18 @@ def _way(call: Call) -> dict[str, Any]:
             409, "RESOURCE_CONFLICT", "The finding is not that of the last examination: `expect` must be its digest.",
             remedy="Examine again, and choose a way out of the new finding.",
         )  # fmt: skip
+    finding = findings[number - 1]
+    commands = {each["number"]: each["command"] for each in finding["ways"]}
+    if way not in commands:
+        raise invalid(f"The finding has no way out {way}.")
     reason = body.get("reason") or ""
     if not isinstance(reason, str):
         raise invalid("reason must be a text.")
     asked = reason if call.caller.via == "session" else f"{call.caller.user}: {reason}".removesuffix(": ")
-    made = {"flow": findings[number - 1]["flow"], "way": way, "dry_run": body.get("dry_run", False), "reason": asked}
+    made = {
+        "flow": finding["flow"], "way": way, "dry_run": body.get("dry_run", False), "expect": commands[way],
+        "reason": asked,
+    }  # fmt: skip
     return _waited(call, entry, WAY, made)
 
 

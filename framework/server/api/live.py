@@ -15,8 +15,6 @@ from framework.server.stream import HOME, TooManyStreams
 from framework.server.web.faults import WebFault
 from framework.server.web.routes import Call, Route
 
-_SLOWEST_SECONDS = 30.0
-
 
 async def _stream(call: Call) -> Response:
     call.only("topics")
@@ -47,17 +45,19 @@ async def _stream(call: Call) -> Response:
         async for message in messages:
             yield message
 
-    return _Events(content(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return EventStream(content(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-class _Events(StreamingResponse):
+class EventStream(StreamingResponse):
     """A stream whose reader has half a minute for each message; one that reads no more frees its place."""
+
+    slowest_seconds = 30.0
 
     async def stream_response(self, send: Send) -> None:
         """Send all messages."""
 
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(_SLOWEST_SECONDS):
+            async with asyncio.timeout(self.slowest_seconds):
                 await send(message)
 
         with suppress(TimeoutError):

@@ -128,8 +128,8 @@ def _dropped(body: _Body) -> list[str]:
 def _doctored(body: _Body) -> list[str]:
     end = "--dry-run" if _flag(body, "dry_run") else "--yes"
     return [
-        *_option("--apply", body.get("way")), *_option(end, value=True), *_option("--reason", body.get("reason")),
-        *_name(body, "flow"),
+        *_option("--apply", body.get("way")), *_option(end, value=True), *_option("--expect", body.get("expect")),
+        *_option("--reason", body.get("reason")), *_name(body, "flow"),
     ]  # fmt: skip
 
 
@@ -157,7 +157,8 @@ KINDS: Mapping[str, Kind] = {
     "plan": Kind(role=Role.OPERATE, words=("plan",), fields=_OF_PLANS, arguments=_plan),
     "doctor": Kind(role=Role.OPERATE, words=("doctor",)),
     WAY: Kind(
-        role=Role.OPERATE, words=("doctor",), fields=("flow", "way", "dry_run", "reason"), arguments=_doctored
+        role=Role.OPERATE, words=("doctor",), fields=("flow", "way", "dry_run", "expect", "reason"),
+        arguments=_doctored,
     ),
     "lag": Kind(role=Role.VIEW, words=("lag",)),
     "checkpoints": Kind(role=Role.VIEW, words=("checkpoints", "list")),

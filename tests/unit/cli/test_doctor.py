@@ -118,6 +118,19 @@ def test_the_json_has_numbers(pipeline: FakePipeline, sluice: Sluice) -> None:
     assert found["ways"][0]["command"] is None
 
 
+def test_a_way_out_that_is_another_one_now_is_refused(pipeline: FakePipeline, sluice: Sluice) -> None:
+    """`--expect` names the command that was shown; the number may mean another one meanwhile."""
+    pipeline.findings = (BROKEN,)
+    shown = sluice("doctor", "load", "--apply", "2", "--dry-run", "-o", "json")
+    command = json.loads(shown.stdout)["command"]
+    same = sluice("doctor", "load", "--apply", "2", "--dry-run", "--expect", command)
+    assert 0 == same.exit_code
+    for number, expected in (("2", "sluice reset"), ("1", command), ("9", command)):
+        result = sluice("doctor", "load", "--apply", number, "--yes", "--expect", expected)
+        assert "[DOCTOR_FINDING_CHANGED]" in result.stderr
+    assert treated(pipeline) == []
+
+
 def test_a_dry_run_does_nothing(pipeline: FakePipeline, sluice: Sluice) -> None:
     """It prints the change of the position and the cost."""
     pipeline.findings = (BROKEN,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from framework.foundation.files.local_storage import LocalStorage
 from framework.graph.stored_graph import GraphStore
 from framework.server.access.roles import Role
+from framework.server.web.routes import OWN_FACE
 from tests.support.served_pipelines import eventually, root_of, served, write_spec
 from tests.support.server_world import (
     AGAIN,
@@ -318,3 +320,19 @@ def test_two_pipelines_of_one_storage_do_not_mix(world: World, tmp_path: Path) -
     assert [1, 2] == [len(world.get(f"/pipelines/{each}/updates")["requests"]) for each in ("twin", "shop")]
     assert 8 == len(world.get("/pipelines/twin/events?limit=1000")["events"])
     assert GraphStore(storage, "twin").read() is None
+
+
+def test_the_description_of_the_api_is_made_from_its_routes(world: World) -> None:
+    """Each route of our own with its role, the parameters of its path, and its query."""
+    found = world.get("/openapi.json")
+    own = [each for each in world.routes if each.full_path.startswith(OWN_FACE)]
+    described = {(method.upper(), path): more for path, each in found["paths"].items() for method, more in each.items()}
+    assert {(each.method, each.full_path) for each in own} == set(described)
+    for route in own:
+        operation = described[route.method, route.full_path]
+        named = {(each["in"], each["name"]) for each in operation["parameters"]}
+        expected = {("path", each) for each in re.findall(r"\{(\w+)\}", route.path)}
+        assert (str(route.role), expected | {("query", each) for each in route.query}) == (
+            operation["x-sluice-role"],
+            named,
+        )

@@ -157,13 +157,15 @@ def test_a_way_out_is_done_for_the_finding_that_was_seen(world: World) -> None:
     (finding,) = examination["findings"]
     assert 409 == world.ask("POST", f"{SHOP}/doctor/ways", ask).status_code
     seen = {**ask, "expect": finding["digest"]}
+    expect = "--expect=sluice checkpoints reset orders"
     for dry_run, end in ((True, "--dry-run"), (False, "--yes")):
         way = world.post(f"{SHOP}/doctor/ways", {**seen, "dry_run": dry_run}, headers=NOW)
-        assert ["doctor", "--apply=1", end, "--reason=ci-manage: TICKET-7", "--", "main.default.orders"] == [
+        assert ["doctor", "--apply=1", end, expect, "--reason=ci-manage: TICKET-7", "--", "main.default.orders"] == [
             each for each in way["result"]["arguments"] if not each.startswith("--spec=") and each not in {"-o", "json"}
         ]
     assert 409 == world.ask("POST", f"{SHOP}/doctor/ways", {**seen, "finding": 2}).status_code
-    assert 400 == world.ask("POST", f"{SHOP}/doctor/ways", {**seen, "dry_run": "no"}).status_code
+    for wrong in ({"dry_run": "no"}, {"way": 2}, {"way": True}, {"reason": 1}):
+        assert 400 == world.ask("POST", f"{SHOP}/doctor/ways", {**seen, **wrong}).status_code
 
 
 def test_a_hundred_jobs_wait_and_no_more(tmp_path: Path) -> None:

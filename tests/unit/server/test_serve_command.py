@@ -1,9 +1,10 @@
-"""`sluice serve`, `sluice open` and `sluice token` as a user types them."""
+"""`sluice serve`, `sluice open` and `sluice token` as a user types them, and as docs/server.md shows them."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import ssl
 import subprocess
@@ -114,6 +115,20 @@ def test_an_unprotected_address_is_refused_before_anything_listens(place: Place)
     assert (2, "") == (done.returncode, done.stdout)
     assert "[SERVE_UNPROTECTED]" in done.stderr
     assert 2 == place.run("serve", "--tls-cert", "shop/pipeline.yml").returncode
+
+
+def test_the_commands_of_the_page_can_be_given(place: Place) -> None:
+    """docs/server.md serves the folder, and creates and revokes a token; HTTPS needs the certificate."""
+    page = (Path(__file__).parents[3] / "docs" / "server.md").read_text("utf-8")
+    (serve, create, _, outside) = re.findall(r"```shell\n(.*?)```", page, re.DOTALL)
+    assert "sluice serve ~/pipelines" == serve.strip()
+    arguments = shlex.split(create)
+    assert ("sluice", 0) == (arguments[0], place.run(*arguments[1:]).returncode)
+    assert ["sluice token revoke nightly"] == re.findall(r"`(sluice token revoke \w+)`", page)
+    assert 0 == place.run("token", "revoke", "nightly").returncode
+    (place.folder / "work" / "pipelines").mkdir()
+    done = place.run(*shlex.split(outside.replace("~/", ""))[1:])
+    assert (2, True) == (done.returncode, "cert.pem" in done.stderr)
 
 
 def test_https_is_served_with_a_secure_cookie(place: Place) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framework.foundation.secrets.known_secrets import remember_secrets
+from framework.server.api.live import EventStream
 from framework.server.stream import HOME, Hub, TooManyStreams
 
 Heard = tuple[str, str, Any]
@@ -177,5 +178,26 @@ def test_a_message_has_no_known_secret() -> None:
         hub.publish(["p"], "flow", {"text": f"y{secret}"})
         found.append(await asyncio.wait_for(anext(stream), 5))
         assert [] == [each for each in found if secret.encode() in each]
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_takes_nothing_more_frees_its_place() -> None:
+    """The reader's buffers are full: its stream ends after the time for one message."""
+
+    async def story() -> None:
+        hub = Hub()
+        response = EventStream(stream_of(hub))
+        response.slowest_seconds = 0.05
+        taken = []
+
+        async def send(message: Any) -> None:
+            taken.append(message)
+            if len(taken) > 1:
+                await asyncio.Event().wait()
+
+        await asyncio.wait_for(response.stream_response(send), 5)
+        await response.body_iterator.aclose()  # type: ignore[attr-defined]
+        assert (2, 0) == (len(taken), hub.streams)
 
     asyncio.run(story())

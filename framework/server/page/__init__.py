@@ -1,0 +1,1 @@
+"""The files of the page: `static` is served as it is, the rest is for developers."""
