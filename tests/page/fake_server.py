@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from framework.server import page
+from framework import server as server_room
 from tests.page.worlds import Json, World, ago, uid
 
-STATIC = Path(page.__file__).parent / "static"
+STATIC = Path(server_room.__file__).parent / "page" / "static"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css"}
 _LEVELS = ("METRICS", "INFO", "WARN", "ERROR")
 

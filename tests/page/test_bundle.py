@@ -8,9 +8,9 @@ import json
 import re
 from pathlib import Path
 
-from framework.server import page
+from framework import server
 
-HERE = Path(page.__file__).parent
+HERE = Path(server.__file__).parent / "page"
 STATIC = HERE / "static"
 _MOST_BYTES = 92_000
 _MOST_FIRST = 56_000

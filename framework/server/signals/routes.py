@@ -155,7 +155,9 @@ class Signals:
 
 
 def _changed(call: Call, entry: PipelineEntry, row: ScheduleRow) -> dict[str, Any]:
-    """Tell the pages that a pipeline's next run has changed, and return the schedule."""
+    """Tell the pages that a schedule and its pipeline's next run have changed, and return the schedule."""
+    changed = {"pipeline_id": entry.pipeline_id, "schedule": schedule_id(entry, row.schedule.name), "kind": "changed"}
+    call.server.hub.publish([HOME, entry.pipeline_id], "schedule", {**changed, "fire": None, "text": ""})
     call.server.hub.publish([HOME, entry.pipeline_id], "pipeline", call.server.row(entry).to_json())
     return _json(entry, row)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -318,3 +320,13 @@ def test_airflows_form_of_a_run(world: World, url: str, client: WorkspaceClient,
     assert (200, {}) == raw(url, client, "POST", "/api/2.1/jobs/runs/cancel", {"run_id": number})
     assert 400 == raw(url, client, "GET", "/api/2.1/jobs/runs/get?run_id=x")[0]
     assert "COMPLETED" == world.server.reader(world.entry()).rows[-1].state
+
+
+def test_the_example_of_the_page_runs(world: World, url: str, client: WorkspaceClient) -> None:
+    """The Python block of docs/server.md starts an update and waits for its end."""
+    page = (Path(__file__).parents[3] / "docs" / "server.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    found: dict[str, Any] = {"server": url, "token": client.config.token}
+    exec(code, found)  # noqa: S102 - the page's own example
+    assert "COMPLETED" == world.server.reader(world.entry()).rows[-1].state
+    assert found["update"] == world.server.reader(world.entry()).rows[-1].update_id

@@ -26,6 +26,11 @@ RUN_BY = {
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
     "docs/schedules.md": ("tests/unit/operations/scheduling/test_schedule_files.py",),
     "docs/server.md": ("tests/e2e/test_server.py", "tests/unit/server/test_serve_command.py"),
+    "docs/server.md": (
+        "tests/e2e/test_server.py",
+        "tests/unit/server/test_serve_command.py",
+        "tests/unit/server/test_databricks_face.py",
+    ),
     "docs/testing.md": ("tests/e2e/test_testing_kit.py",),
     "docs/sql.md": ("tests/spark/test_sql_files.py",),
     "docs/recovery.md": ("tests/spark/test_recovery_page.py",),

@@ -136,6 +136,7 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     const [width, height] = sizes();
     const scale = fitting([width, height]);
     show(scale, (width - layout.width * scale) / 2, (height - layout.height * scale) / 2);
+    view.current.isAll = true;
   };
   const centre = (x, y, scale = view.current.scale) => { const [width, height] = sizes(); show(scale, width / 2 - x * scale, height / 2 - y * scale); };
   // The first view: all of it if its texts are readable then, else the chosen node, the worst one, or the upper left corner.
@@ -155,6 +156,8 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     setZoom(scale);
   };
   const drawn = useRef();
+  const choice = useRef();
+  choice.current = chosen;
   useLayoutEffect(place);
   const lagKey = useMemo(() => JSON.stringify([...lags].map(([name, lag]) => [name, unreadText(lag)])), [lags]);
   useLayoutEffect(() => {
@@ -206,7 +209,7 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     for (const [name, listener] of Object.entries(pairs)) element.addEventListener(name, listener);
     element.addEventListener('wheel', wheel, { passive: false });
     let known = sizes().join();
-    const watch = new ResizeObserver(() => { const now = sizes().join(); if (now !== known) { known = now; begin(); } });
+    const watch = new ResizeObserver(() => { const now = sizes().join(); if (now !== known) { known = now; resized(); } });
     watch.observe(element);
     return () => { for (const [name, listener] of Object.entries(pairs)) element.removeEventListener(name, listener); element.removeEventListener('wheel', wheel); watch.disconnect(); };
   }, [layout, choose, open]);
@@ -215,6 +218,13 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     const { scale, x: left, y: top } = view.current;
     const [from, to, up, down] = [x * scale + left, (x + w) * scale + left, y * scale + top, (y + h) * scale + top];
     if (from < 0 || up < 0 || to > width || down > height) centre(x + w / 2, y + h / 2);
+  };
+  // A view of all stays one; another keeps its place, but shows the chosen node.
+  const resized = () => {
+    if (view.current.isAll) { begin(); return; }
+    place();
+    const at = layout.nodes.find((node) => node.id === choice.current);
+    if (at) reveal(at);
   };
   const onKeyDown = (event) => {
     const nodes = layout.nodes;

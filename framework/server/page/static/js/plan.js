@@ -130,7 +130,7 @@ export function PlanDialog({ pipeline, row, selection, close }) {
       <p class="plan-summary"><b>${numbers.todo ? counted(numbers.todo, 'step') : 'Nothing to do'}</b>${numbers.text ? `, ${numbers.text}` : ''}. ${numbers.time && html`<span class="quiet">${numbers.time}.</span>`} <button type="button" class="link" onClick=${answer.reload}>Plan again</button></p>
       <${Steps} steps=${plan.steps} times=${times} pipeline=${pipeline} /></div>`}
     <${FaultBox} fault=${fault} />
-    ${plan && html`<label class="field">Reason, for the event log<input value=${reason} onInput=${(event) => setReason(event.target.value)} /></label>`}
+    ${numbers?.todo ? html`<label class="field">Reason, for the event log<input value=${reason} onInput=${(event) => setReason(event.target.value)} /></label>` : null}
     ${risky && html`<label class="field danger-field">A full refresh deletes the rows of ${option.what === 'all' ? 'all tables that allow it' : counted(option.chosen.length, 'table')} and reads the sources from their start.${option.keep ? '' : ' Rows that the sources no longer have are lost.'}
       Type <b>${pipeline}</b> to confirm<input value=${word} autocomplete="off" onInput=${(event) => setWord(event.target.value)} /></label>`}<//>`;
 }

@@ -17,7 +17,7 @@ const lasted = (flow, now) => {
   if (open) return duration(Math.round((now - Date.parse(open.started_at)) / 1000));
   return flow.seconds == null ? '' : duration(flow.seconds);
 };
-const rowsText = (flow) => (flow.rows_upserted || flow.rows_deleted ? `${number(flow.rows_upserted)} up, ${number(flow.rows_deleted)} del` : flow.rows_written == null ? '' : number(flow.rows_written));
+const rowsText = (flow) => (flow.rows_upserted || flow.rows_deleted ? [flow.rows_upserted && `${number(flow.rows_upserted)} up`, flow.rows_deleted && `${number(flow.rows_deleted)} del`].filter(Boolean).join(', ') : flow.rows_written == null ? '' : number(flow.rows_written));
 
 function Timeline({ update, pipeline, now, shorten, focused }) {
   const [by, setBy] = useParam('by', 'time');
@@ -43,7 +43,7 @@ function Timeline({ update, pipeline, now, shorten, focused }) {
 function Flows({ update, pipeline, shorten }) {
   const rows = [...update.flows].sort((one, other) => attention(one.state) - attention(other.state));
   const columns = [
-    ['flow', (each) => html`<a href=${pathOf('p', pipeline, 'd', each.dataset)}>${shorten(each.flow)}</a>`, 'name'], ['state', (each) => html`<${Mark} state=${each.state} />`], ['rows', rowsOf, 'right'],
+    ['flow', (each) => html`<a href=${pathOf('p', pipeline, 'd', each.dataset)}>${shorten(each.flow)}</a>`, 'name'], ['state', (each) => html`<${Mark} state=${each.state} />`], ['rows', rowsText, 'right'],
     ['time', (each) => (each.seconds == null ? '' : duration(each.seconds)), 'right'],
     ['failed', (each) => (each.records_failed ? html`<span class="warn">${number(each.records_failed)}</span>` : ''), 'right'], ['dropped', (each) => (each.rows_dropped ? html`<span class="warn">${number(each.rows_dropped)}</span>` : ''), 'right'], ['reason', (each) => each.reason, 'wrap quiet'],
   ];

@@ -1,1 +1,0 @@
-"""The files of the page: `static` is served as it is, the rest is for developers."""
