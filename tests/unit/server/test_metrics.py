@@ -91,7 +91,7 @@ def test_the_rules_and_the_dashboard_are_served(world: World) -> None:
 def test_nobody_is_answered_without_a_token(world: World, route: Route) -> None:
     """Each route of schedules and metrics needs a role."""
     path = route.full_path.format(schedule="x")
-    body = {} if route.method == "POST" else None
+    body: dict[str, str] | None = {} if route.method == "POST" else None
     assert 401 == world.ask(route.method, path, body, role=None).status_code
     assert isinstance(route.role, Role)
 
