@@ -43,7 +43,7 @@ def selectors(expression: str) -> list[tuple[str, frozenset[str]]]:
 
     def visit(node: Any) -> None:
         if isinstance(node, promql_parser.VectorSelector):
-            found.append((node.name, frozenset(each.name for each in node.matchers.matchers)))
+            found.append((str(node.name), frozenset(each.name for each in node.matchers.matchers)))
         for name in ("expr", "lhs", "rhs", "vector_selector", "args", "param"):
             child = getattr(node, name, None)
             for each in child if isinstance(child, list) else [child]:
