@@ -49,9 +49,11 @@ _COMMANDS = {
 }
 
 _SERVING = {
+    "report": "Write one HTML file about the pipeline, to be sent by mail.",
     "serve": "Serve a page and an API for the pipelines below folders.",
     "open": "Print an address that signs a browser in to a server that runs.",
     "token": "Create, list and revoke the tokens by which programs use the server.",
+    "schedule": "List, explain, pause and resume the schedules of the pipeline.",
 }
 
 _WITHOUT_COLLECTIONS = frozenset({"validate", "plan", "graph", "show", "sql", "run"})

@@ -16,7 +16,9 @@ from framework.foundation.errors import GraphErrors, SluiceError, UserError
 from framework.foundation.files.storage import is_local
 from framework.foundation.names import is_one_name
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.quartz import QuartzSchedule, parse_quartz
 from framework.foundation.secrets.known_secrets import remember_settings
+from framework.foundation.time_zones import known_zone
 from framework.foundation.yaml_documents import YamlFormat, YamlNode, read_yaml
 
 _OF_BUNDLE = (
@@ -47,13 +49,15 @@ _TOLERATED = (
     "serverless",
     "tags",
 )
+_TRIGGER_SHAPE = "It is neither `manual: {}` nor `cron` with `quartz_cron_schedule` and, if wanted, `timezone_id`."
 _YAML = YamlFormat(
     node=YamlNode,
     unreadable="PIPELINE_SPEC_FILE_DOES_NOT_EXIST",
     invalid="PIPELINE_SPEC_INVALID_YAML",
     at_keys=True,
 )
-_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", *LOCAL_KEYS, *_TOLERATED)
+_KNOWN = (*_TEXTS, *_MAPS, *_FLAGS, "libraries", "trigger", *LOCAL_KEYS, *_TOLERATED)
+DEFAULT_ZONE = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,14 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CronTrigger:
+    """The times at which a server runs the pipeline: a Quartz expression in a time zone."""
+
+    schedule: QuartzSchedule
+    timezone_id: str = DEFAULT_ZONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSpec:
     """The configuration of a pipeline.
 
@@ -73,6 +85,7 @@ class PipelineSpec:
         root_path: the folder that modules import from, relative to `root`; None for `root` alone.
         storage: absolute path or URI; for a pipeline made in Python, it may be relative to the working folder.
         workspace: the local replacements for a Databricks workspace.
+        trigger: when a server runs it; None for updates by hand.
     """
 
     name: str
@@ -88,6 +101,7 @@ class PipelineSpec:
     root_path: str | None = None
     file: str | None = None
     workspace: Workspace = NO_WORKSPACE
+    trigger: CronTrigger | None = None
 
     def __post_init__(self) -> None:
         """Refuse a catalog or schema that is not a valid name, because table folders are named after them.
@@ -150,7 +164,11 @@ def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
             UserError("PIPELINE_SPEC_MISSING_REQUIRED_FIELD", location=document.location, path=path, field="name")
         )
     errors += _lost_storage(document, values)
-    workspace = NO_WORKSPACE
+    workspace, trigger = NO_WORKSPACE, None
+    try:
+        trigger = _trigger(document)
+    except UserError as error:
+        errors.append(error)
     try:
         workspace = read_local_file(path, local, document)
     except GraphErrors as error:
@@ -172,6 +190,7 @@ def load_spec(path: Path, local: Path | None = None) -> PipelineSpec:
         root_path=values.get("root_path"),
         file=str(path),
         workspace=workspace,
+        trigger=trigger,
     )
 
 
@@ -294,6 +313,30 @@ def _libraries(document: YamlNode, values: Mapping[str, Any]) -> tuple[Library, 
     if errors:
         raise GraphErrors(errors)
     return tuple(found)
+
+
+def _trigger(document: YamlNode) -> CronTrigger | None:
+    """Return the trigger `cron: {quartz_cron_schedule: ..., timezone_id: ...}`; None for `manual: {}`, or without one.
+
+    Raises:
+        UserError: PIPELINE_SPEC_TRIGGER.
+    """
+    trigger: Any = document.plain().get("trigger")
+    manual: tuple[Any, ...] = (None, {"manual": None}, {"manual": {}})
+    cron = trigger.get("cron") if isinstance(trigger, dict) and set(trigger) == {"cron"} else None
+    if trigger in manual:
+        return None
+    if not isinstance(cron, dict) or not {"quartz_cron_schedule"} <= set(cron) <= {
+        "quartz_cron_schedule",
+        "timezone_id",
+    }:
+        raise UserError("PIPELINE_SPEC_TRIGGER", location=document.location_of("trigger"), problem=_TRIGGER_SHAPE)
+    try:
+        zone = str(cron.get("timezone_id") or DEFAULT_ZONE)
+        return CronTrigger(schedule=parse_quartz(str(cron["quartz_cron_schedule"])), timezone_id=known_zone(zone))
+    except ValueError as error:
+        where = document.location_of("trigger", "cron")
+        raise UserError("PIPELINE_SPEC_TRIGGER", location=where, problem=str(error)) from error
 
 
 def _pattern(entry: object) -> str | None:

@@ -69,6 +69,8 @@ FAILPOINTS: frozenset[str] = frozenset(
         "rebuilds.after_quarantine",  # quarantined rows are kept open, the mark of their rebuild is not `published`
         "rebuilds.after_mark",  # the mark is `published`, no generation is promoted
         "rebuilds.after_promote",  # one generation of a published rebuild is promoted, further ones may not be
+        "schedules.after_decision",  # the run of a schedule is recorded, its update is not asked for
+        "schedules.after_start",  # the update of a schedule is accepted, the schedule does not know it
         "rewinds.after_mark",  # a rewind is decided, nothing is changed
         "rewinds.after_names",  # one table names its new generations, and is not restored yet
         "rewinds.after_restore",  # one table is restored, and does not name its storage yet

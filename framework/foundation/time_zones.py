@@ -55,3 +55,17 @@ def zone_of(name: str) -> tzinfo:
     hours, minutes, seconds = (int(each or 0) for each in match.groups()[1:])
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return timezone(-offset if match[1] == "-" else offset)
+
+
+def known_zone(name: str) -> str:
+    """Return a name if it is that of a time zone.
+
+    Raises:
+        ValueError: it is not; the message is one sentence.
+    """
+    try:
+        zone_of(name)
+    except (ValueError, OSError, LookupError) as error:
+        msg = f"`{name}` is not a time zone, such as Europe/Oslo or UTC."
+        raise ValueError(msg) from error
+    return name

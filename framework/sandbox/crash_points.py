@@ -108,6 +108,7 @@ MOMENTS: dict[str, CrashMoment] = {
 
 OF_OTHER_COMMANDS = frozenset({
     "resets.after_begin", "catalog.after_drop", "prune.after_mark", "prune.before_table", "prune.before_unmark",
+    "schedules.after_decision", "schedules.after_start",
     "quarantine.after_claim", "quarantine.after_replay", "versions.before_cleaning", "rewinds.after_mark",
     "rewinds.after_names", "rewinds.after_restore", "rewinds.after_table", "rewinds.after_checkpoint",
     "rewinds.after_quarantine", "rewinds.after_generation", "rewinds.after_abandon", "rewinds.after_refresh",

@@ -68,6 +68,7 @@ ELSEWHERE = {
     "rewinds.after_mark", "rewinds.after_checkpoint", "rewinds.after_quarantine", "rewinds.after_abandon",
     "rewinds.after_refresh", "rewinds.after_names", "rewinds.after_restore",
     "cloud_files.after_merge", "cloud_files.before_clean_mark", "cloud_files.after_known", "resets.after_begin",
+    "schedules.after_decision", "schedules.after_start",
     "views.after_give_up", "rebuilds.after_quarantine", "views.after_create", "catalog.after_drop",
     "serve.after_accept", "serve.after_claim", "serve.after_spawn", "serve.after_stop_request",
 }  # fmt: skip

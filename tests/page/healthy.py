@@ -357,7 +357,8 @@ def schedules() -> list[Json]:
     def schedule(name: str, hours: float, **more: Any) -> Json:
         every = [(NOW + timedelta(hours=hours + 24 * day)).isoformat() for day in range(5)]
         return {
-            "schedule": name, "pipeline_id": uid(name), "pipeline": name, "kind": "cron", "cron": "0 30 5 * * ?",
+            "schedule": name, "name": "trigger", "pipeline_id": uid(name), "pipeline": name, "kind": "cron",
+            "cron": "0 30 5 * * ?",
             "text": "every day at 05:30", "timezone": "Europe/Oslo", "paused": False, "misfire": "once",
             "overlap": "skip", "retries": 2, "next": every, "missed": 0, "last_missed": None,
             "last": {"at": ago(hours=24 - hours), "outcome": "COMPLETED", "update_id": uid(name, 25), "reason": None},

@@ -27,7 +27,7 @@ from framework.server.access.roles import Role
 from framework.server.app import application, routes_of
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Ports, Server, Settings
-from framework.server.serving import Address, bound
+from framework.server.serving import Address, Extras, bound
 from framework.server.web.guard import Policy
 from framework.server.web.routes import OWN_FACE, Route
 from framework.testing.manual_clock import START, ManualClock
@@ -49,11 +49,12 @@ class World:
     policy: Policy
     folder: Path
     tokens: dict[Role, str] = field(default_factory=dict)
+    more: tuple[Route, ...] = ()
 
     @property
     def routes(self) -> tuple[Route, ...]:
         """The routes of the server."""
-        return routes_of(self.policy)
+        return routes_of(self.policy, self.more)
 
     def entry(self, name: str = "shop") -> PipelineEntry:
         """A pipeline."""
@@ -93,16 +94,20 @@ class World:
 
 
 @contextmanager
-def world_of(folder: Path, *, clock: Clock | None = None, ports: Ports | None = None) -> Iterator[World]:
+def world_of(
+    folder: Path, *, clock: Clock | None = None, ports: Ports | None = None, extras: Extras | None = None
+) -> Iterator[World]:
     """A server over the pipelines below a folder, with fake engines, until the end of the block."""
     settings = Settings(
         folders=(folder,), state_folder=folder / ".state", cache=folder / ".cache", user="ada", version="0.0.1",
         most_engines=2,
     )  # fmt: skip
-    server = Server(settings, clock or SystemClock(), ports or Ports(command=fake_command))
-    policy = Policy(port=8642)
-    with TestClient(application(server, policy), base_url=URL, raise_server_exceptions=False) as client:
-        yield World(server=server, client=client, policy=policy, folder=folder)
+    more = extras or Extras()
+    server = Server(settings, clock or SystemClock(), ports or Ports(command=fake_command), more.parts)
+    policy, routes = Policy(port=8642), tuple(more.routes)
+    app = application(server, policy, routes)
+    with TestClient(app, base_url=URL, raise_server_exceptions=False) as client:
+        yield World(server=server, client=client, policy=policy, folder=folder, more=routes)
 
 
 @contextmanager

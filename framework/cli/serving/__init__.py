@@ -1,1 +1,1 @@
-"""Commands around the server."""
+"""Commands for those who keep pipelines running: reports, schedules and the server."""

@@ -54,8 +54,10 @@ def command(
     Prints the address with a code that signs a browser in, once, within ten minutes; `sluice open` prints another one.
     Programs send a token of `sluice token create`.
     """
+    from framework.operations.alerting.explaining import first_way
     from framework.server.server import Settings
-    from framework.server.serving import Address, serve
+    from framework.server.serving import Address, Extras, serve
+    from framework.server.signals.routes import Signals
 
     if (tls_cert is None) != (tls_key is None):
         msg = "--tls-cert and --tls-key are given together."
@@ -75,7 +77,8 @@ def command(
         cache=surroundings.cache(), user=user_name() or "user", most_engines=engines, version=__version__,
     )  # fmt: skip
     where = Address(host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key)
-    serve(settings, where, surroundings.clock, ready)
+    signals = Signals(first_way)
+    serve(settings, where, surroundings.clock, ready, Extras(parts=signals.parts, routes=signals.routes))
 
 
 def _show_pipelines(server: Server) -> None:

@@ -56,6 +56,9 @@ CONDITIONS: dict[str, Condition] = {
     "PROJECT_ALREADY_EXISTS": Condition(
         "{path} already exists. Nothing was written.", "Choose a different name, or move the existing folder."
     ),
+    "REPORT_NOT_WRITABLE": Condition(
+        "The report {path} can't be written: {cause}.", "Name a file in a folder that the current user can write."
+    ),
     "ADOPTION_FOLDER_MISSING": Condition("There is no folder {path}.", "Correct the path."),
     "ADOPTION_NOTHING_FOUND": Condition(
         "{path} has no pipeline: no pipeline.yml, no bundle whose pipelines have libraries, and no module, notebook or "

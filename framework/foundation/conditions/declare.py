@@ -13,6 +13,19 @@ _UDF = Condition(
 )
 
 CONDITIONS: dict[str, Condition] = {
+    "SCHEDULES_UNREADABLE": Condition("The file of schedules {path} can't be read: {cause}.", "Check the file."),
+    "SCHEDULES_INVALID_YAML": Condition("The file of schedules {path} is not valid YAML: {cause}", "Correct it."),
+    "SCHEDULE_INVALID": Condition("{what}: {problem}", "Correct it. No schedule of this file runs until then."),
+    "SCHEDULE_NOT_FOUND": Condition(
+        "Pipeline {pipeline} has no schedule {schedule!r}.{hint}", "`sluice schedule list` has their names."
+    ),
+    "ALERTS_UNREADABLE": Condition("The file of alerts {path} can't be read: {cause}.", "Check the file."),
+    "ALERTS_INVALID_YAML": Condition("The file of alerts {path} is not valid YAML: {cause}", "Correct it."),
+    "ALERTS_INVALID": Condition("{what}: {problem}", "Correct it. No alert of this file is sent until then."),
+    "ALERT_NOT_SENT": Condition(
+        "The message on channel {channel} can't be sent: {cause}.",
+        "Check the channel in alerts.yml and its secrets. It is tried again for a day.",
+    ),
     "MAGIC_INVALID": Condition("The arguments of the magic are invalid: {problem}.", "Write {usage}."),
     "CELL_NOT_FOUND": Condition(
         "No cell of the notebook's pipeline has the name {cell}; the names are: {names}.", "Correct the name."
@@ -144,6 +157,11 @@ CONDITIONS: dict[str, Condition] = {
     "PIPELINE_SPEC_SCHEMA_TWICE": Condition(
         "`{first}` and `{second}` both set the default schema, to different values.",
         "Use only `schema`; the other fields are its former names.",
+    ),
+    "PIPELINE_SPEC_TRIGGER": Condition(
+        "`trigger` is invalid. {problem}",
+        "Write `trigger: {{cron: {{quartz_cron_schedule: 0 30 2 * * ?, timezone_id: Europe/Oslo}}}}`, or more "
+        "schedules in a `schedules.yml` beside this file.",
     ),
     "PIPELINE_SPEC_RUNTIME": Condition(
         "`runtime` is {value!r}, which is not the version of a Databricks runtime.",

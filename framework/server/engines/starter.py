@@ -177,6 +177,11 @@ class Starter:
         """The server that starts the updates of a storage which this one only reads; None if there is none."""
         return next((each.holder for each in [*self._claims.values()] if each.is_elsewhere), None)
 
+    def serves(self, entry: PipelineEntry) -> bool:
+        """Return whether this server starts the updates of a pipeline: no other one has claimed its storage."""
+        with self._lock:
+            return self._claim(self._of(entry))
+
     @property
     def running(self) -> int:
         """The number of engines on this machine, whoever started them."""

@@ -66,7 +66,7 @@ def test_the_page_of_settings_is_complete() -> None:
     page = PAGES["docs/settings.md"]
     first = "\n".join(line.partition(" | ")[0] for line in page.splitlines() if line.startswith("| `"))
     code = "\n".join(source.text for source in sources("framework") if "/testing/" not in source.path)
-    keys = {*_TEXTS, *_MAPS, *_FLAGS, *KEYS, "libraries"}
+    keys = {*_TEXTS, *_MAPS, *_FLAGS, *KEYS, "libraries", "trigger"}
     settings = {*re.findall(r'^\w+ = "(pipelines\.[\w.]+)"$', code, re.MULTILINE)}
     settings |= {"pipelines.maxParallelFlows", "pipelines.maxFlowRetryAttempts", "pipelines.numUpdateRetryAttempts"}
     settings |= {"pipelines.reset.allowed", "sluice.quarantine"}

@@ -11,6 +11,7 @@ from tests.support.sources import ROOT, tracked_files
 # The tests that run all blocks of a page.
 RUN_BY = {
     "README.md": ("tests/spark/test_readme.py", "tests/e2e/test_installation.py"),
+    "docs/alerts.md": ("tests/unit/operations/alerting/test_alerts.py",),
     "docs/auto-cdc.md": ("tests/spark/test_auto_cdc_page.py",),
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
@@ -20,8 +21,10 @@ RUN_BY = {
     "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
     "docs/doctor.md": ("tests/spark/test_doctor_page.py",),
     "docs/files.md": ("tests/spark/test_files_page.py",),
+    "docs/monitoring.md": ("tests/unit/server/test_metrics.py",),
     "docs/notebooks.md": ("tests/e2e/test_notebooks.py",),
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
+    "docs/schedules.md": ("tests/unit/operations/scheduling/test_schedule_files.py",),
     "docs/server.md": (
         "tests/e2e/test_server.py",
         "tests/unit/server/test_serve_command.py",

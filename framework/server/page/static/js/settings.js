@@ -28,7 +28,7 @@ function Tokens() {
 function Alerts() {
   const answer = useData('/alerts');
   if (answer.fault?.status === 404) return html`<p class="quiet">No alert is set up.</p>`;
-  return html`<${Loaded} of=${answer} lines=${2}>${({ alerts, channels = [] }) => html`<p class="quiet">${channels.length ? `To ${channels.map((each) => `${each.name} (${each.kind})`).join(', ')}.` : 'No channel is set up, so that alerts are only here.'}</p>
+  return html`<${Loaded} of=${answer} lines=${2}>${({ alerts, channels = [] }) => html`<p class="quiet">${channels.length ? `To ${channels.map((each) => `${each.name} (${each.kind})`).join(', ')}.` : 'No pipeline has a channel in its alerts.yml, so nobody is told.'}</p>
     ${alerts.length ? html`<${Table} label="Alerts" rows=${alerts} columns=${[['at', (each) => html`<${Time} at=${each.at} />`], ['', (each) => html`<${Mark} state=${each.recovered_at ? 'completed' : 'failed'} word=${each.recovered_at ? 'recovered' : 'open'} />`], ['pipeline', (each) => each.pipeline ?? '', 'name'], ['kind', (each) => String(each.kind).replaceAll('_', ' ')], ['text', (each) => each.text, 'wrap']]} />` : html`<p>✓ No alert.</p>`}`}<//>`;
 }
 

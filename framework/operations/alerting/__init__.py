@@ -1,0 +1,1 @@
+"""Alerts of pipelines: what is wrong, told once for each episode, by webhook and mail."""

@@ -1,0 +1,1 @@
+"""Metrics of pipelines for Prometheus, counted from their event logs."""

@@ -1,0 +1,1 @@
+"""Schedules of pipelines: what they are, when they fire, and what a server starts for them."""

@@ -1,0 +1,1 @@
+"""What a report of a pipeline shows, as values."""
