@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from framework.foundation.errors import SluiceError, UserError
 from framework.sources.databases.mysql.preflight import read_cascades
@@ -22,7 +23,7 @@ class MysqlTables:
     """
 
     session: Session
-    cascades: Mapping[TableName, Mapping[str, object]] = field(default_factory=dict)
+    cascades: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def has_log(self) -> bool:
@@ -51,7 +52,8 @@ class MysqlTables:
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
         """Refuse a table that was replaced, or whose rows change without an entry in the log."""
         if source.name in self.cascades:
-            raise UserError("MYSQL_CASCADES", table=source.name, **self.cascades[source.name])
+            fields: Mapping[str, Any] = self.cascades[source.name]
+            raise UserError("MYSQL_CASCADES", table=source.name, **fields)
         if known is None:
             return
         fault = self.fault(source, known.continuity) or self.fault(source, known.planned)
