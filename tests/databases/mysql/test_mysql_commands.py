@@ -185,7 +185,8 @@ def test_tables_that_differ_are_found_and_read_again_while_changes_flow(copies: 
     assert copies.update() == {}
     assert copies.differing("big", "a", "b", "c") == {}
     assert _is_present(copies)
-    assert _differences(_reconciled(copies, "parts")) == stale
+    # The keys of all rows were looked up, so that a row that is gone at the source went with those of the condition.
+    assert _differences(_reconciled(copies, "parts")) == stale[1:]
     closed = [row.id for row in copy_rows(copies.pipeline(), "history") if row["__END_AT"] is not None]
     assert sorted(closed) == [3, 4]
 

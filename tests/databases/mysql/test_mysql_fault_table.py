@@ -191,9 +191,9 @@ def test_tables_that_break_are_named_and_mended_as_printed(
     # What a person does who reads the errors: correct the value, and ask the preflight.
     assert "sluice ingest preflight" in failed["unnamed_cdc_flow"].what
     (checked,) = json.loads(copies.sluice("sluice ingest preflight -o json", exit_code=1))
-    statements = [each["statement"] for each in checked["findings"] if each["condition"] == "MYSQL_LOG_SETTING"]
-    assert statements == ["SET GLOBAL binlog_row_metadata = 'FULL'"]
-    copies.run(*statements, "UPDATE zeroed SET d = NULL WHERE id = 1", "UPDATE unnamed SET v = 5 WHERE id = 1")
+    settings = [each["statement"] for each in checked["findings"] if each["condition"] == "MYSQL_LOG_SETTING"]
+    assert settings == ["SET GLOBAL binlog_row_metadata = 'FULL'"]
+    copies.run(*settings, "UPDATE zeroed SET d = NULL WHERE id = 1", "UPDATE unnamed SET v = 5 WHERE id = 1")
     copies.followed.clear()
     copies.settle()
     assert sorted(copies.followed) == [

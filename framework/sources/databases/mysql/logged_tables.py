@@ -22,7 +22,7 @@ class MysqlTables:
     """
 
     session: Session
-    cascades: Mapping[TableName, Mapping[str, object]] = field(default_factory=dict)
+    cascades: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def has_log(self) -> bool:
@@ -51,7 +51,8 @@ class MysqlTables:
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
         """Refuse a table that was replaced, or whose rows change without an entry in the log."""
         if source.name in self.cascades:
-            raise UserError("MYSQL_CASCADES", table=source.name, **self.cascades[source.name])
+            found = self.cascades[source.name]
+            raise UserError("MYSQL_CASCADES", table=source.name, keys=found["keys"], statement=found["statement"])
         if known is None:
             return
         fault = self.fault(source, known.continuity) or self.fault(source, known.planned)
