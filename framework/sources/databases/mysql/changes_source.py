@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.history import LogHistory, WatchedStream, open_stream, server_id_of
-from framework.sources.databases.mysql.log.binlog_connection import LogRefusedError, LogStart
+from framework.sources.databases.mysql.log.binlog_connection import LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
+from framework.sources.databases.mysql.log.gtids import MySqlGtids
 from framework.sources.databases.mysql.log.places import LogPlace, epoch_of
+from framework.sources.databases.mysql.log.prepared_transactions import find_prepared
 from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
-from framework.sources.databases.mysql.position import read_identity, read_log_end, safe_position
+from framework.sources.databases.mysql.position import read_identity, read_log_end, read_state, safe_position
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import LastTransaction, StoredPosition
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -149,6 +151,18 @@ class Goal:
         """Whether a place, before which some transactions were read, is the end."""
         return runs.contains(self.transactions) if self.transactions else not place < self.target
 
+    def leaves_out(self, stored: StoredPosition, *, is_mariadb: bool) -> Callable[[str], bool] | None:
+        """Return what says of a GTID that its transaction was read before, or comes after the target.
+
+        A successor may have committed in another order, so that both may follow the place where the reading begins.
+        MariaDB may use a number twice, so that nothing is left out there.
+        """
+        if is_mariadb or not stored.gtids or not stored.place.epoch:
+            return None
+        before = MySqlGtids.parse(stored.gtids)
+        wanted = MySqlGtids.parse(self.transactions) if self.transactions else None
+        return lambda gtid: before.has(gtid) or not (wanted is None or wanted.has(gtid))
+
     def is_full(self, rows: int, size: int) -> bool:
         """Whether so many rows of so many bytes of the log are enough."""
         return self.limit is not None and (rows >= self.limit.rows or size >= self.limit.bytes)
@@ -179,15 +193,17 @@ class MysqlLog:
         with Session(request.connection) as session:
             history = LogHistory(session, request.name)
             if not request.not_after:
-                found = safe_position(session)
+                found = history.exact(safe_position(session))
                 place = found.place.after(request.advance_to)
-                return replace(found, place=place, begun=history.begun(place), tables=request.tables).to_json()
+                begun, state = history.begun(place), read_state(session)
+                return replace(found, place=place, begun=begun, state=state, tables=request.tables).to_json()
             for each in request.snapshots:
                 history.require_log_of(each)
             place = _place_of(session, request.not_after)
             found = StoredPosition(place=place, source=read_identity(session), tables=request.tables)
             history.require(found)
-            return replace(found, begun=history.begun(place), gtids=history.gtids_before(place)).to_json()
+            begun, gtids = history.begun(place), history.gtids_before(place)
+            return replace(found, begun=begun, gtids=gtids, state=read_state(session)).to_json()
 
     def read_transactions(self, start: str, limit: ReadLimit | None) -> tuple[SpooledBatch, str]:
         """Read the transactions that end after a position."""
@@ -267,6 +283,7 @@ class _Reading:
         is_mariadb: bool,
     ) -> None:
         self.stored = stored
+        self._begin = stored.place
         self.buffer = ChangeBuffer()
         self.is_broken = False
         self._request = request
@@ -277,7 +294,8 @@ class _Reading:
             copied,
             self.buffer,
             ServerTexts(self._query),
-            reopen=self._open,
+            reopen=self._open_beside,
+            find_prepared=self._find_prepared,
             keeps_unreadable=request.keeps_unreadable,
             prepared=stored.prepared,
         )
@@ -311,6 +329,7 @@ class _Reading:
     def _read(self, start: StoredPosition, writer: SpoolWriter, goal: Goal) -> SpooledBatch:
         runs, last, place = GtidRuns(self.stored.gtids, is_mariadb=self._is_mariadb), self.stored.last, self.place
         begin, count = place.order, 0
+        self._reader.leaves_out = goal.leaves_out(self.stored, is_mariadb=self._is_mariadb)
         while not goal.is_reached(place, runs):
             step = next(self._steps)
             if isinstance(step, Begin):
@@ -334,6 +353,7 @@ class _Reading:
             self.stored,
             place=place,
             gtids=runs.text,
+            state=runs.state(self.stored.state),
             last=last,
             begun=self._events.begun or self.stored.begun,
             prepared=dict(self._reader.prepared),
@@ -345,14 +365,19 @@ class _Reading:
         with Session(self._request.connection) as session:
             return session.rows(statement, values)
 
-    def _open(self, place: LogPlace) -> WatchedStream:
+    def _open(self, place: LogPlace, server_id: int = 0) -> WatchedStream:
         request = self._request
-        own = request.server_id if place == self.stored.place else server_id_of(request.server_id, "prepared")
-        start = LogStart(server_id=own, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
-        try:
-            return open_stream(request.connection, start)
-        except LogRefusedError as error:
-            raise SourceError("MYSQL_LOG_UNREADABLE", cause=error.cause) from None
+        start = LogStart(server_id=server_id or request.server_id, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
+        return open_stream(request.connection, start)
+
+    def _open_beside(self, place: LogPlace) -> WatchedStream:
+        """Open the log by another number, so that the server does not end the stream that is being read."""
+        return self._open(place, server_id_of(self._request.server_id, "prepared"))
+
+    def _find_prepared(self, xid: str) -> LogPlace | None:
+        """Find an XA transaction that was prepared before this reading, and that no stored position has."""
+        files = [str(row[0]) for row in self._query("SHOW BINARY LOGS", ())]
+        return find_prepared(xid, self._begin, files, self._open_beside)
 
 
 def _place_of(session: Session, order: int) -> LogPlace:

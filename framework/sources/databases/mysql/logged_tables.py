@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from framework.foundation.errors import SluiceError, UserError
 from framework.sources.databases.mysql.preflight import read_cascades
@@ -51,8 +52,8 @@ class MysqlTables:
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
         """Refuse a table that was replaced, or whose rows change without an entry in the log."""
         if source.name in self.cascades:
-            found = self.cascades[source.name]
-            raise UserError("MYSQL_CASCADES", table=source.name, keys=found["keys"], statement=found["statement"])
+            fields: Mapping[str, Any] = self.cascades[source.name]
+            raise UserError("MYSQL_CASCADES", table=source.name, **fields)
         if known is None:
             return
         fault = self.fault(source, known.continuity) or self.fault(source, known.planned)
