@@ -46,7 +46,7 @@ def command(
     context: click.Context, folders: tuple[Path, ...], *, address: str, port: int | None,
     allowed_hosts: tuple[str, ...], engines: int | None, tls_cert: Path | None, tls_key: Path | None, opens: bool,
 ) -> None:  # fmt: skip
-    """Serve a page and an API for the pipelines below DIR, or below the working folder, until Ctrl-C.
+    """Serve a page and an API for the pipelines below DIR, until Ctrl-C.
 
     The page shows each update, whoever started it. Updates run in processes of their own, which go on when the server
     ends. Only this machine reaches the server, unless --address says otherwise.

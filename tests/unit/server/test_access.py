@@ -159,7 +159,8 @@ def test_a_changed_cookie_opens_nothing(tmp_path: Path) -> None:
     """Its content is signed, with a key that only the user can read."""
     sessions = Sessions(tmp_path, ManualClock(), "ada")
     body, _, signature = sessions.cookie().partition(".")
-    for forged in (f"{body}.", f"{body}.{signature[:-1]}0", f"{body}A.{signature}", "", ".", "é.é", f".{signature}"):
+    other = ("0" if signature[0] != "0" else "1") + signature[1:]
+    for forged in (f"{body}.", f"{body}.{other}", f"{body}A.{signature}", "", ".", "é.é", f".{signature}"):
         assert sessions.caller(forged) is None, forged
     assert 0o600 == (tmp_path / "session.key").stat().st_mode & 0o777
 
