@@ -20,8 +20,8 @@ _DEFAULT = "sluice-report.html"
 def command(call: Call, /, *, file: str, stored: bool) -> None:
     """Write one HTML file about the pipeline, to be sent by mail.
 
-    FILE is sluice-report.html by default. The report has the graph with the state of each dataset, the last updates, the
-    counts of expectations, the lag of each flow, and what the doctor finds, with the ways out. It has no rows of
+    FILE is sluice-report.html by default. The report has the graph with the state of each dataset, the last updates,
+    the counts of expectations, the lag of each flow, and what the doctor finds, with the ways out. It has no rows of
     tables, no scripts, and loads nothing. A FILE of - is standard output.
     """
     from framework.diagrams.report import report_page
