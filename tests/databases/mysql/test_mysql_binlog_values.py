@@ -79,3 +79,40 @@ def _applied(changes: Sequence[Change]) -> Mapping[int, Mapping[str, object]]:
         else:
             rows[key] = change.payload
     return rows
+
+
+def test_the_log_has_the_texts_of_the_table_for_every_character_set(mysql_server: MysqlServer, database: str) -> None:
+    """Each byte, and random ones, as the server keeps and converts them; half of a surrogate pair is unreadable."""
+    schema, seed = database.rpartition("/")[2], fresh_seed()
+    source = random.Random(seed)  # noqa: S311 - not a secret
+    given = [bytes([byte]) for byte in range(256)]
+    given += [source.randbytes(source.choice((2, 3, 4, 8))) for _ in range(20)]
+    given += [bytes.fromhex(digits) for digits in ("d800", "d83dde00", "00d8", "eda080", "0000d800", "8ea1", "8fa2af")]
+    rows = ", ".join(f"({key}, _binary X'{value.hex()}')" for key, value in enumerate(given))
+    query = "SELECT character_set_name FROM information_schema.character_sets WHERE character_set_name <> 'binary'"
+    sets = [name for (name,) in mysql_server.query(query)]
+    tables = {TableName(schema=schema, table=name): CopiedTable(key=("id",)) for name in sets}
+    with mysql_server.connect(schema) as connection, connection.cursor() as cursor:
+        for name in sets:
+            cursor.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, c varchar(20) CHARACTER SET {name})")
+        with LogReading(mysql_server, tables) as reading:
+            cursor.execute("SET sql_mode = ''")
+            for name in sets:
+                cursor.execute(f"INSERT INTO {name} VALUES {rows}")
+            cursor.execute("INSERT INTO ucs2 VALUES (1000, _ucs2 X'D800')")
+            changes = reading.read()
+    found: dict[str, list[str | None]] = {name: [] for name in sets}
+    for change in changes:
+        found[change.table.rpartition(".")[2]].append(change.payload["c"] if isinstance(change.payload, dict) else None)
+    for name in sets:
+        query = f"SELECT HEX(CONVERT(c USING utf8mb4)) FROM {name} ORDER BY id"
+        shown = [_unicode(digits) for (digits,) in mysql_server.query(query, database=schema)]
+        assert (seed, name, shown) == (seed, name, found[name])
+
+
+def _unicode(digits: str | None) -> str | None:
+    """Return a text; None for one that is none in Unicode."""
+    try:
+        return None if digits is None else bytes.fromhex(digits).decode()
+    except UnicodeDecodeError:
+        return None

@@ -46,10 +46,10 @@ def _read(log: MysqlLog, start: str) -> tuple[list[int], str]:
     return [payload["id"] for _, payload in changes(batch)], end
 
 
-def _lost(server: MysqlServer, folder: Path, stored: str) -> SourceError:
+def _lost(server: MysqlServer, folder: Path, stored: str, table: str = "d.t") -> SourceError:
     """Return the error of a read, which is the gap that a look at the status finds, too."""
     with pytest.raises(SourceError) as caught:
-        log_of(server, ["d.t"], folder).read_transactions(stored, None)
+        log_of(server, [table], folder).read_transactions(stored, None)
     with Session(Connection(name="bank", uri=server.uri())) as session:
         gap = LogHistory(session, "test").find_gap(StoredPosition.from_json(stored))
     assert gap is not None
@@ -199,6 +199,59 @@ def test_a_server_that_lacks_transactions_is_a_gap(own_server: Start, tmp_path: 
     log.close()
     primary.kill()
     _insert(replica, 9)
+    assert _lost(replica, tmp_path, stored).condition == f"{_LOST}.GTIDS_MISSING"
+
+
+@pytest.mark.parametrize("name", [MARIADB, MYSQL])
+def test_a_successor_with_unread_transactions_is_a_gap_of_their_tables(
+    own_server: Start, tmp_path: Path, name: str
+) -> None:
+    """Made at the replica before later ones that were read; copies of other tables go on, and no row comes twice."""
+    primary = _server(own_server, name)
+    replica = _server(own_server, name, server_id=2)
+    replica.replicate_from(primary)
+    _fill(primary)
+    primary.query("CREATE TABLE d.u (id INT PRIMARY KEY)")
+    primary.await_replica(replica)
+    replica.query("INSERT INTO d.u VALUES (50)")
+    stored = {}
+    for table in ("d.t", "d.u"):
+        log = log_of(primary, [table], tmp_path / table)
+        start = log.start()
+        _insert(primary, *([1, 2] if table == "d.t" else [3]))
+        stored[table] = log.read_transactions(start, None)[1]
+        log.close()
+    _insert(primary, 4)
+    primary.await_replica(replica)
+    primary.kill()
+    replica.query("STOP SLAVE" if replica.is_mariadb else "STOP REPLICA")
+    _insert(replica, 5)
+    after = log_of(replica, ["d.t"], tmp_path)
+    more, end = _read(after, stored["d.t"])
+    _insert(replica, 6)
+    last, _ = _read(after, end)
+    after.close()
+    assert (more, last) == ([3, 4, 5], [6])
+    error = _lost(replica, tmp_path, stored["d.u"], "d.u")
+    assert error.condition == f"{_LOST}.GTIDS_UNREAD"
+
+
+def test_a_domain_that_a_successor_does_not_know_is_a_gap(own_server: Start, tmp_path: Path) -> None:
+    """MariaDB itself would go on, and never send what the domain has."""
+    primary, replica = _server(own_server, MARIADB), _server(own_server, MARIADB, server_id=2)
+    replica.replicate_from(primary)
+    _fill(primary)
+    primary.await_replica(replica)
+    replica.query("STOP SLAVE")
+    log = log_of(primary, ["d.t"], tmp_path)
+    start = log.start()
+    primary.query("SET GLOBAL gtid_domain_id = 5")
+    _insert(primary, 1)
+    found, stored = _read(log, start)
+    assert found == [1]
+    log.close()
+    _insert(replica, 9)
+    primary.kill()
     assert _lost(replica, tmp_path, stored).condition == f"{_LOST}.GTIDS_MISSING"
 
 

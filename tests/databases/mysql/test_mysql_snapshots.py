@@ -22,7 +22,8 @@ from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.table_copy import SourceTableCopy
 from framework.sources.databases.mysql.tables.key_lookup import missing_keys
 from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
-from tests.support.mysql_servers import MysqlServer
+from tests.support.mysql_changes import log_of
+from tests.support.mysql_servers import MysqlServer, new_database
 from tests.support.mysql_snapshots import SnapshotWorld
 from tests.support.seeds import fresh_seed
 
@@ -216,3 +217,45 @@ def test_a_whole_table_is_read_at_one_position(world: SnapshotWorld, tmp_path: P
     finally:
         stop.set()
         thread.join()
+
+
+def test_each_reason_for_doubt_about_a_difference_is_named(world: SnapshotWorld, tmp_path: Path) -> None:
+    """Changes in the log after the position of the copy, and tables that it does not follow; other changes are none."""
+    for table in ("items", "others"):
+        world.run(f"CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR(20))")
+    log = log_of(world.server, [f"{world.database}.items"], tmp_path / "spool")
+    stored = log.start()
+
+    def doubt(table: str = "items") -> str | None:
+        copy = SourceTableCopy.of(world.connection, SnapshotWorld(world.server, world.uri, table=table).name)
+        read = copy.fetch(tmp_path)
+        assert (
+            pq.read_table(read.path).num_rows
+            == world.server.query(f"SELECT count(*) FROM {world.database}.{table}")[0][0]
+        )
+        return copy.doubt(read, stored)
+
+    assert doubt() is None
+    world.run("INSERT INTO others VALUES (1, 'x')")
+    assert doubt() is None
+    assert doubt("others") == f"The flow of the copy does not read the changes of {world.database}.others."
+    world.run("INSERT INTO items VALUES (1, 'x'), (2, 'y')", "UPDATE items SET name = 'z' WHERE id = 1")
+    assert "the log has 3 changes of the table between them" in str(doubt())
+    _, stored = log.read_transactions(stored, None)
+    log.close()
+    assert doubt() is None
+    world.run("TRUNCATE items")
+    assert "the log has 1 changes of the table" in str(doubt())
+
+
+@pytest.mark.parametrize("reader", ["fast", "slow"])
+def test_a_text_that_is_none_in_unicode_is_an_error_with_its_column(mariadb: MysqlServer, reader: str) -> None:
+    """MariaDB stores half of a surrogate pair; both readers name it, as the log does."""
+    with new_database(mariadb) as uri:
+        world = SnapshotWorld(mariadb, uri, table="halves")
+        world.run("CREATE TABLE halves (id INT PRIMARY KEY, a VARCHAR(9), u VARCHAR(9) CHARACTER SET ucs2)")
+        world.run("INSERT INTO halves VALUES (1, 'x', 'y'), (2, 'x', _ucs2 X'D800')")
+        with pytest.raises(SourceError) as caught:
+            world.snapshot(is_fast=reader == "fast")
+    assert caught.value.condition == "DATABASE_VALUE_NOT_REPRESENTABLE"
+    assert (caught.value.fields["column"], caught.value.fields["value"]) == ("u", r"\xed\xa0\x80")

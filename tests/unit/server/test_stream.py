@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -25,6 +26,12 @@ def parsed(message: bytes) -> Heard:
     """The id, the type and the payload of a message."""
     lines = [line.partition(": ")[2] for line in message.decode().strip().split("\n")]
     return lines[0], lines[1], json.loads(lines[2])
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a story in a loop of its own; the thread of a worker that has a browser has a loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(story())).result()
 
 
 async def heard(stream: AsyncIterator[bytes], count: int) -> list[Heard]:
@@ -50,7 +57,7 @@ def test_a_new_stream_has_the_present_state_and_then_the_changes_of_its_topics()
         await asyncio.to_thread(hub.publish, ["p"], "flow", {"text": "a\nb"})
         assert [("pipeline", 1), ("flow", {"text": "a\nb"})] == [each[1:] for each in await heard(stream, 2)]
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_a_browser_that_connects_again_gets_what_it_missed() -> None:
@@ -67,7 +74,7 @@ def test_a_browser_that_connects_again_gets_what_it_missed() -> None:
             hub.publish(["p"], "flow", number)
         assert ["snapshot"] == [each[1] for each in await heard(stream_of(hub, f"{hub.boot}-3"), 1)]
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_nothing_between_the_snapshot_and_the_stream_is_lost_or_repeated() -> None:
@@ -85,7 +92,7 @@ def test_nothing_between_the_snapshot_and_the_stream_is_lost_or_repeated() -> No
         hub.publish(["p"], "flow", "after")
         assert ["after"] == [each[2] for each in await heard(stream, 1)]
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_a_slow_reader_is_cut_and_the_others_hear_all() -> None:
@@ -104,7 +111,7 @@ def test_a_slow_reader_is_cut_and_the_others_hear_all() -> None:
         assert len(rest) <= 1_000
         assert 1 == hub.streams
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_streams_are_limited_and_a_closed_one_frees_its_place() -> None:
@@ -120,7 +127,7 @@ def test_streams_are_limited_and_a_closed_one_frees_its_place() -> None:
         await opened[0].aclose()
         assert ["snapshot"] == [each[1] for each in await heard(stream_of(hub), 1)]
 
-    asyncio.run(story())
+    run(story)
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -140,7 +147,7 @@ def test_a_stream_ends_with_the_server_and_with_the_right_to_read(closes: bool) 
         assert {b":\n\n"} >= set(rest)
         assert 0 == hub.streams
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_a_busy_stream_ends_with_the_right_to_read() -> None:
@@ -162,7 +169,7 @@ def test_a_busy_stream_ends_with_the_right_to_read() -> None:
             count += 1
         assert count < 100
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_a_message_has_no_known_secret() -> None:
@@ -179,7 +186,7 @@ def test_a_message_has_no_known_secret() -> None:
         found.append(await asyncio.wait_for(anext(stream), 5))
         assert [] == [each for each in found if secret.encode() in each]
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_a_connection_that_takes_nothing_more_frees_its_place() -> None:
@@ -200,4 +207,4 @@ def test_a_connection_that_takes_nothing_more_frees_its_place() -> None:
         await response.body_iterator.aclose()  # type: ignore[attr-defined]
         assert (2, 0) == (len(taken), hub.streams)
 
-    asyncio.run(story())
+    run(story)

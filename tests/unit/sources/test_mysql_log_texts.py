@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from framework.foundation.errors import SourceError
@@ -9,6 +12,7 @@ from framework.sources.databases.mysql.log.decimals import decimal_reader, decim
 from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
 from framework.sources.databases.mysql.log.places import LogPlace
 from framework.sources.databases.mysql.log.statements import read_statement
+from framework.sources.databases.mysql.log.texts import ServerTexts
 
 _UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -83,3 +87,30 @@ def test_both_ways_to_read_a_decimal_agree(digits: str, precision: int, scale: i
     data = bytes.fromhex(digits)
     fast = decimal_reader(precision, scale)(int.from_bytes(data, "big"))
     assert (text, text) == (decimal_text(data, precision, scale), fast)
+
+
+def test_texts_of_several_bytes_are_those_of_the_server() -> None:
+    """By Python's codec where the server has the same characters; it is asked once for all that begin alike."""
+    asked: list[str] = []
+
+    def query(statement: str, _: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        asked.append(statement)
+        if "collations" in statement:
+            return [(28, "gbk")]
+        if "maxlen" in statement:
+            return [(2,)]
+        texts = [bytes.fromhex(digits).decode("gbk", "replace") for digits in re.findall(r"0x(\w+)", statement)]
+        return [tuple(text.replace("文", "!") for text in texts)]
+
+    decode = ServerTexts(query).decoder(28)
+    assert [decode(text.encode("gbk")) for text in ("abc", "中国", "中国中")] == ["abc", "中国", "中国中"]
+    assert len(asked) == 4
+    assert (decode("中文".encode("gbk")), decode(b"\xd6\xff")) == ("中!", b"\xd6\xff".decode("gbk", "replace"))
+
+
+def test_a_text_for_which_the_server_has_none_is_invalid() -> None:
+    """Not the text `None`: MySQL keeps half of a surrogate pair in ucs2, and converts it to NULL."""
+    decode = ServerTexts(lambda query, _: [(35, "ucs2")] if "collations" in query else [(None,)]).decoder(35)
+    assert decode(b"\0a") == "a"
+    with pytest.raises(UnicodeDecodeError, match="the server has no text for it"):
+        decode(b"\xd8\0")

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from framework.foundation.errors import SourceError
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.history import LogHistory, WatchedStream, open_stream, server_id_of
-from framework.sources.databases.mysql.log.binlog_connection import LogRefusedError, LogStart
+from framework.sources.databases.mysql.log.binlog_connection import LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
+from framework.sources.databases.mysql.log.gtids import MySqlGtids
 from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.prepared_transactions import find_prepared
 from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
-from framework.sources.databases.mysql.position import read_identity, read_log_end, safe_position
+from framework.sources.databases.mysql.position import read_identity, read_log_end, read_state, safe_position
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import LastTransaction, StoredPosition
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -144,6 +146,18 @@ class Goal:
         """Whether a place, before which some transactions were read, is the end."""
         return runs.contains(self.transactions) if self.transactions else not place < self.target
 
+    def leaves_out(self, stored: StoredPosition, *, is_mariadb: bool) -> Callable[[str], bool] | None:
+        """Return what says of a GTID that its transaction was read before, or comes after the target.
+
+        A successor may have committed in another order, so that both may follow the place where the reading begins.
+        MariaDB may use a number twice, so that nothing is left out there.
+        """
+        if is_mariadb or not stored.gtids or not stored.place.epoch:
+            return None
+        before = MySqlGtids.parse(stored.gtids)
+        wanted = MySqlGtids.parse(self.transactions) if self.transactions else None
+        return lambda gtid: before.has(gtid) or not (wanted is None or wanted.has(gtid))
+
     def is_full(self, rows: int, size: int) -> bool:
         """Whether so many rows of so many bytes of the log are enough."""
         return self.limit is not None and (rows >= self.limit.rows or size >= self.limit.bytes)
@@ -174,12 +188,14 @@ class MysqlLog:
         with Session(request.connection) as session:
             history = LogHistory(session, request.name)
             if not request.not_after:
-                found = safe_position(session)
-                return replace(found, begun=history.begun(found.place), tables=request.tables).to_json()
+                found = history.exact(safe_position(session))
+                begun, state = history.begun(found.place), read_state(session)
+                return replace(found, begun=begun, state=state, tables=request.tables).to_json()
             place = _place_of(session, request.not_after)
             found = StoredPosition(place=place, source=read_identity(session), tables=request.tables)
             history.require(found)
-            return replace(found, begun=history.begun(place), gtids=history.gtids_before(place)).to_json()
+            begun, gtids = history.begun(place), history.gtids_before(place)
+            return replace(found, begun=begun, gtids=gtids, state=read_state(session)).to_json()
 
     def read_transactions(self, start: str, limit: ReadLimit | None) -> tuple[SpooledBatch, str]:
         """Read the transactions that end after a position."""
@@ -259,6 +275,7 @@ class _Reading:
         is_mariadb: bool,
     ) -> None:
         self.stored = stored
+        self._begin = stored.place
         self.buffer = ChangeBuffer()
         self.is_broken = False
         self._request = request
@@ -269,7 +286,8 @@ class _Reading:
             copied,
             self.buffer,
             ServerTexts(self._query),
-            reopen=self._open,
+            reopen=self._open_beside,
+            find_prepared=self._find_prepared,
             keeps_unreadable=request.keeps_unreadable,
             prepared=stored.prepared,
         )
@@ -303,6 +321,7 @@ class _Reading:
     def _read(self, start: StoredPosition, writer: SpoolWriter, goal: Goal) -> SpooledBatch:
         runs, last, place = GtidRuns(self.stored.gtids, is_mariadb=self._is_mariadb), self.stored.last, self.place
         begin, count = place.order, 0
+        self._reader.leaves_out = goal.leaves_out(self.stored, is_mariadb=self._is_mariadb)
         while not goal.is_reached(place, runs):
             step = next(self._steps)
             if isinstance(step, Begin):
@@ -326,6 +345,7 @@ class _Reading:
             self.stored,
             place=place,
             gtids=runs.text,
+            state=runs.state(self.stored.state),
             last=last,
             begun=self._events.begun or self.stored.begun,
             prepared=dict(self._reader.prepared),
@@ -337,14 +357,19 @@ class _Reading:
         with Session(self._request.connection) as session:
             return session.rows(statement, values)
 
-    def _open(self, place: LogPlace) -> WatchedStream:
+    def _open(self, place: LogPlace, server_id: int = 0) -> WatchedStream:
         request = self._request
-        own = request.server_id if place == self.stored.place else server_id_of(request.server_id, "prepared")
-        start = LogStart(server_id=own, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
-        try:
-            return open_stream(request.connection, start)
-        except LogRefusedError as error:
-            raise SourceError("MYSQL_LOG_UNREADABLE", cause=error.cause) from None
+        start = LogStart(server_id=server_id or request.server_id, place=place, heartbeat_seconds=_HEARTBEAT_SECONDS)
+        return open_stream(request.connection, start)
+
+    def _open_beside(self, place: LogPlace) -> WatchedStream:
+        """Open the log by another number, so that the server does not end the stream that is being read."""
+        return self._open(place, server_id_of(self._request.server_id, "prepared"))
+
+    def _find_prepared(self, xid: str) -> LogPlace | None:
+        """Find an XA transaction that was prepared before this reading, and that no stored position has."""
+        files = [str(row[0]) for row in self._query("SHOW BINARY LOGS", ())]
+        return find_prepared(xid, self._begin, files, self._open_beside)
 
 
 def _place_of(session: Session, order: int) -> LogPlace:

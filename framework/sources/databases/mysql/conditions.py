@@ -78,6 +78,11 @@ CONDITIONS: dict[str, Condition] = {
         "{position}): {missing}.",
         "Connect to a server that has them. Or: " + SNAPSHOT_AGAIN,
     ),
+    "DATABASE_POSITION_LOST.GTIDS_UNREAD": Condition(
+        "The server {now} has taken the place of {before}, and has changed copied tables by the transaction {unread}, "
+        "which was not read, before later ones that were ({reader}, up to {position}).",
+        "Connect to a server without it. Or: " + SNAPSHOT_AGAIN,
+    ),
     "MYSQL_CHANGE_UNREADABLE": Condition(
         "A change of the table {table} in the log can't be read: {problem}.",
         f"Set the server as `sluice ingest preflight` tells. {READ_AGAIN}",

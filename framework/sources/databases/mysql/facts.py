@@ -31,8 +31,8 @@ FACTS = DialectFacts(
         ),
         SourceDiagnosis(
             name="MYSQL_SERVER_REPLACED",
-            meaning="Another server has taken the place of the one that was read, without all of its transactions.",
-            conditions=(f"{_LOST}.GTIDS_MISSING",),
+            meaning="Another server, with other transactions, has taken the place of the one that was read.",
+            conditions=(f"{_LOST}.GTIDS_MISSING", f"{_LOST}.GTIDS_UNREAD"),
             remedies=(Remedy.FOLLOW, Remedy.NEW_POSITION),
         ),
     ),

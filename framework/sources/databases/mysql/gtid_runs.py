@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
+from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids, maria_state, state_text
 
 
 class GtidRuns:
@@ -25,6 +25,7 @@ class GtidRuns:
         self._is_mariadb = is_mariadb
         self._is_known = bool(before) if is_known is None else is_known
         self._last: dict[str, str] = {}
+        self._servers: dict[str, str] = {}
         self._runs: list[tuple[str, int, int]] = []
 
     def add(self, gtid: str) -> None:
@@ -32,7 +33,7 @@ class GtidRuns:
         if not gtid or not self._is_known:
             return
         if self._is_mariadb:
-            self._last[gtid.partition("-")[0]] = gtid
+            self._last[gtid.partition("-")[0]] = self._servers[gtid.rpartition("-")[0]] = gtid
             return
         source, _, text = gtid.rpartition(":")
         number = int(text)
@@ -46,6 +47,12 @@ class GtidRuns:
         if self._is_mariadb:
             return MariaGtids.parse(self.text).contains(MariaGtids.parse(text))
         return MySqlGtids.parse(self.text).contains(MySqlGtids.parse(text))
+
+    def state(self, before: str) -> str:
+        """Return the last transaction of each domain and server of MariaDB; empty if those before are not known."""
+        if not before or not self._servers:
+            return before
+        return state_text(maria_state(before, *self._servers.values()))
 
     @property
     def text(self) -> str:

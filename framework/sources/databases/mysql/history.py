@@ -10,32 +10,25 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
-from framework.sources.databases.mysql.log.binlog_connection import EventStream, LogRefusedError, LogStart
-from framework.sources.databases.mysql.log.events import Event, EventType, Gtid, read_gtid, read_maria_gtid
-from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids
+from framework.sources.databases.mysql.log.binlog_connection import NOT_IN_LOG, EventStream, LogRefusedError, LogStart
+from framework.sources.databases.mysql.log.errant import errant_transaction
+from framework.sources.databases.mysql.log.events import Event, EventType, Gtid, read_gtid_list
+from framework.sources.databases.mysql.log.gtids import MariaGtids, MySqlGtids, maria_state
 from framework.sources.databases.mysql.log.places import FIRST_OFFSET, LogPlace
-from framework.sources.databases.mysql.log.tagged_gtids import read_tagged_gtid
+from framework.sources.databases.mysql.log.transactions import GTIDS
 from framework.sources.databases.mysql.position import gtids_at, read_identity, read_log_end
 from framework.sources.databases.mysql.session import Session, connect
 from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.source_session import Gap
 
 _BEFORE = "Previous_gtids"
-_NOT_IN_LOG = 1236
 _LOST = "DATABASE_POSITION_LOST"
 _MOST_SERVER_ID = (1 << 31) - 1
 _MOST_EPOCH = 63
-_GTIDS: dict[int, Callable[[Event], Gtid]] = {
-    EventType.GTID: read_gtid,
-    EventType.ANONYMOUS_GTID: read_gtid,
-    EventType.GTID_TAGGED: read_tagged_gtid,
-    EventType.MARIA_GTID: read_maria_gtid,
-}
 _OUTSIDE = (EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.PREVIOUS_GTIDS, EventType.MARIA_GTID_LIST)
 
 
@@ -138,7 +131,7 @@ class LogHistory:
                 return None
             found = self._first(LogStart(server_id=self._server_id(), place=last.place))
         except LogRefusedError as error:
-            if error.code != _NOT_IN_LOG:
+            if error.code != NOT_IN_LOG:
                 raise
             return self._gap("LOG_REPLACED", stored)
         is_same = found is not None and (found[0].text, found[0].commit_microseconds) == (
@@ -172,11 +165,30 @@ class LogHistory:
         stream = open_stream(self.session.connection, start)
         try:
             while stream.place < place and (event := stream.read()) is not None:
-                if event.kind in _GTIDS and event.start < place.offset:
-                    runs.add(_GTIDS[event.kind](event).text)
+                if event.kind in GTIDS and event.start < place.offset:
+                    runs.add(GTIDS[event.kind](event).text)
         finally:
             stream.close()
         return runs.text
+
+    def exact(self, found: StoredPosition) -> StoredPosition:
+        """Return a new position with the GTIDs before its place; MySQL tells those of a moment after it.
+
+        Raises:
+            SourceError: the log can't be read.
+        """
+        if self.session.server.is_mariadb or not found.gtids:
+            return found
+        gtids, end = MySqlGtids.parse(found.gtids), read_log_end(self.session)
+        stream = self._stream(found.place)
+        try:
+            while stream.place < end:
+                event = stream.read()
+                if event is not None and event.kind in GTIDS:
+                    gtids = gtids.without(GTIDS[event.kind](event).text)
+        finally:
+            stream.close()
+        return replace(found, gtids=str(gtids))
 
     def _begun(self, place: LogPlace, *, is_followed: bool = False) -> int:
         """Return when the file of a place was begun.
@@ -200,8 +212,8 @@ class LogHistory:
         stream = open_stream(self.session.connection, start)
         try:
             while (event := stream.read()) is not None:
-                if event.kind in _GTIDS:
-                    return _GTIDS[event.kind](event), LogPlace(stream.file, event.start, stream.epoch)
+                if event.kind in GTIDS:
+                    return GTIDS[event.kind](event), LogPlace(stream.file, event.start, stream.epoch)
                 if event.kind not in _OUTSIDE and start.gtids is None:
                     return None
             return None
@@ -218,15 +230,71 @@ class LogHistory:
         if not stored.gtids or epoch > _MOST_EPOCH:
             return self._gap("SOURCE", stored, kind="the server", before=stored.source, now=identity)
         if self.session.server.is_mariadb:
-            found = self._next_of_mariadb(stored, identity)
+            found = self._lacking_of_mariadb(stored, identity) or self._next_of_mariadb(stored, identity)
         else:
-            found = self._lacking(stored, identity) or self._next_of_mysql(stored)
+            found = self._lacking(stored, identity) or self._next_of_mysql(stored, identity)
         if isinstance(found, Gap):
             return found
-        place = replace(found, epoch=epoch)
-        return StoredPosition(
-            place=place, source=identity, gtids=stored.gtids, begun=self._begun(place), tables=stored.tables
-        )
+        place, begun = replace(found, epoch=epoch), self._begun(found)
+        return replace(stored, place=place, source=identity, last=None, begun=begun, prepared={})
+
+    def _lacking_of_mariadb(self, stored: StoredPosition, identity: str) -> Gap | None:
+        """Return the gap of a server that lacks a transaction that was read.
+
+        MariaDB itself goes on after one of a domain that it does not know.
+        """
+        found = self.session.variables(("gtid_binlog_state", "gtid_slave_pos"))
+        state = maria_state(*found.values())
+        missing = [
+            f"{domain}-{server}-{sequence}"
+            for (domain, server), sequence in maria_state(stored.gtids).items()
+            if state.get((domain, server), 0) < sequence
+        ]
+        if not missing:
+            return None
+        text = f"it lacks {', '.join(missing)}"
+        return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=text)
+
+    def _unread_before(self, stored: StoredPosition, place: LogPlace) -> str:
+        """Return a transaction of MariaDB before a place that was not read; of those in files that are gone, any."""
+        read = maria_state(stored.state, stored.gtids)
+        first = LogPlace(str(self.session.rows("SHOW BINARY LOGS")[0][0]), FIRST_OFFSET)
+        stream = self._stream(first)
+        try:
+            while (event := stream.read()) is not None and event.kind != EventType.MARIA_GTID_LIST:
+                pass
+            gone = maria_state("" if event is None else read_gtid_list(event.data))
+            unread = [(*source, sequence) for source, sequence in gone.items() if read.get(source, 0) < sequence]
+            if unread:
+                return "-".join(map(str, unread[0]))
+            return errant_transaction(
+                stream,
+                place,
+                stored.tables,
+                is_read=lambda gtid: all(read.get(key, 0) >= number for key, number in maria_state(gtid).items()),
+                is_expected=lambda _: False,
+                is_read_from_end=True,
+            )
+        finally:
+            stream.close()
+
+    def _unread_after(self, stored: StoredPosition, place: LogPlace) -> str:
+        """Return a transaction of MySQL after a place that was not read, though a later one was."""
+        stream, read = self._stream(place), MySqlGtids.parse(stored.gtids)
+        own = f"{stored.source}:"
+        try:
+            return errant_transaction(
+                stream,
+                read_log_end(self.session),
+                stored.tables,
+                is_read=read.has,
+                is_expected=lambda gtid: gtid.startswith(own),
+            )
+        finally:
+            stream.close()
+
+    def _stream(self, place: LogPlace) -> WatchedStream:
+        return open_stream(self.session.connection, LogStart(server_id=self._server_id(), place=place))
 
     def _next_of_mariadb(self, stored: StoredPosition, identity: str) -> LogPlace | Gap:
         """Return where the server would go on to send; it knows where each of its files begins."""
@@ -238,29 +306,39 @@ class LogHistory:
                 found = self._first(LogStart(server_id=self._server_id(), gtids=gtids))
             except LogRefusedError as error:
                 return self._gap("GTIDS_MISSING", stored, before=stored.source, now=identity, missing=error.cause)
-            if found is not None:
-                return found[1]
-            if gtids.contains(MariaGtids.parse(gtids_at(self.session, end))):
-                return end
+            if found is None and not gtids.contains(MariaGtids.parse(gtids_at(self.session, end))):
+                continue
+            place = end if found is None else found[1]
+            unread = self._unread_before(stored, place) if stored.state else ""
+            return self._unless_unread(unread, stored, identity) or place
 
-    def _next_of_mysql(self, stored: StoredPosition) -> LogPlace:
+    def _next_of_mysql(self, stored: StoredPosition, identity: str) -> LogPlace | Gap:
         """Return the place of the first transaction that was not read; a server may have committed in another order."""
         gtids = MySqlGtids.parse(stored.gtids)
         end = read_log_end(self.session)
         files = [str(row[0]) for row in self.session.rows("SHOW BINARY LOGS")]
         first = next((file for file in reversed(files) if gtids.contains(self._before(file))), files[0])
-        start = LogStart(server_id=self._server_id(), place=LogPlace(first, FIRST_OFFSET))
-        stream = open_stream(self.session.connection, start)
+        before = GtidRuns(str(self._before(first)), is_mariadb=False, is_known=True)
+        stream = self._stream(LogPlace(first, FIRST_OFFSET))
         try:
             while stream.place < end:
                 event = stream.read()
-                if event is not None and event.kind in _GTIDS:
-                    gtid = _GTIDS[event.kind](event).text
-                    if not gtids.contains(MySqlGtids.parse(gtid)):
-                        return LogPlace(stream.file, event.start)
+                if event is not None and event.kind in GTIDS:
+                    gtid = GTIDS[event.kind](event).text
+                    if not gtids.has(gtid):
+                        place = LogPlace(stream.file, event.start)
+                        unread = "" if before.contains(stored.gtids) else self._unread_after(stored, place)
+                        return self._unless_unread(unread, stored, identity) or place
+                    before.add(gtid)
         finally:
             stream.close()
         return end
+
+    def _unless_unread(self, gtid: str, stored: StoredPosition, identity: str) -> Gap | None:
+        """Return the gap of a server whose tables have a transaction that was not read."""
+        if not gtid:
+            return None
+        return self._gap("GTIDS_UNREAD", stored, before=stored.source, now=identity, unread=gtid)
 
     def _before(self, file: str) -> MySqlGtids:
         """Return the transactions before a file of MySQL, as it says itself."""

@@ -94,6 +94,15 @@ def _consistent_snapshot(session: Session) -> tuple[LogPlace, str]:
     return place, gtids_at(session, place)
 
 
+def read_state(session: Session) -> str:
+    """Return the last transaction of each domain and server in the log of MariaDB; empty for MySQL.
+
+    Raises:
+        SourceError: the server gives no answer.
+    """
+    return session.variables(("gtid_binlog_state",)).get("gtid_binlog_state", "")
+
+
 def gtids_at(session: Session, place: LogPlace) -> str:
     """Return the last GTIDs of MariaDB before a place of its log; empty if the log does not have the place.
 

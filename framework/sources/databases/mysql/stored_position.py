@@ -36,6 +36,8 @@ class StoredPosition:
         place: all transactions that begin before it were read.
         source: the identity of the server.
         gtids: the transactions that were read, as the server writes them; empty without GTIDs.
+        state: the last transaction of each domain and server of MariaDB, perhaps with some that are read next; empty if
+            unknown, and for MySQL.
         last: the last transaction; None if none was read on this server.
         begun: when the file of the place was begun, in seconds since 1970; 0 if unknown.
         prepared: the XA transactions that are prepared, with the places where they begin.
@@ -45,6 +47,7 @@ class StoredPosition:
     place: LogPlace
     source: str
     gtids: str = ""
+    state: str = ""
     last: LastTransaction | None = None
     begun: int = 0
     prepared: Mapping[str, LogPlace] = field(default_factory=dict)
@@ -70,6 +73,8 @@ class StoredPosition:
             "gtids": self.gtids,
             "begun": self.begun,
         }
+        if self.state:
+            value["state"] = self.state
         if self.last is not None:
             value["last"] = [self.last.place.text, self.last.gtid, self.last.commit_microseconds]
         if self.prepared:
@@ -92,6 +97,7 @@ class StoredPosition:
                 place=LogPlace.parse(value["text"], epoch),
                 source=str(value["source"]),
                 gtids=str(value["gtids"]),
+                state=str(value.get("state", "")),
                 last=None if last is None else _last(epoch, *last),
                 begun=int(value["begun"]),
                 prepared={xid: LogPlace.parse(place, epoch) for xid, place in value.get("prepared", {}).items()},

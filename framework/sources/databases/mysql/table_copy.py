@@ -108,6 +108,8 @@ class SourceTableCopy:
 
     def _unapplied(self, read: SourceRead, stored: StoredPosition) -> str | None:
         """Return a sentence if the log has changes of the table after the position of the copy."""
+        if self.name not in stored.tables:
+            return f"The flow of the copy does not read the changes of {self.name}."
         with Session(self.connection) as session:
             begin = LogHistory(session, _READER).require(stored)
         place = LogPlace.parse(read.position.text, begin.place.epoch)

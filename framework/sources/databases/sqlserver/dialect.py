@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from framework.sources.databases.dialect import Abilities
 from framework.sources.databases.sqlserver.facts import FACTS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from framework.sources.databases.sqlserver.log.changes_source import ChangesRequest
     from framework.sources.databases.sqlserver.session import Connect, Session
     from framework.sources.databases.sqlserver.source import SqlServerSource
+    from framework.sources.databases.sqlserver.table_copy import SourceTableCopy
     from framework.sources.databases.sqlserver.values.types import ColumnType
     from framework.sources.databases.tables import SourceTable, TableName
 
@@ -43,7 +44,7 @@ class SqlServerDialect:
     """
 
     name = "SQL Server"
-    abilities = Abilities()
+    abilities = Abilities(compares_tables=True)
     snapshot_options: tuple[str, ...] = ()
     changes_options: tuple[str, ...] = ()
 
@@ -108,9 +109,11 @@ class SqlServerDialect:
 
         return ChangesRequest.of(options, self._connect)
 
-    def whole_table(self, connection: Connection, name: TableName) -> NoReturn:
-        """Refuse it: `abilities.compares_tables` is false."""
-        raise NotImplementedError(connection, name)
+    def whole_table(self, connection: Connection, name: TableName) -> SourceTableCopy:
+        """Return a table that is read as a whole."""
+        from framework.sources.databases.sqlserver.table_copy import SourceTableCopy
+
+        return SourceTableCopy.of(self._connect, connection, name)
 
 
 SQLSERVER: Dialect = SqlServerDialect()

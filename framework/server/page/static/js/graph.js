@@ -114,7 +114,7 @@ const PAD = 28;
 const MOST = 1.15;
 const READABLE = 0.55;
 const isBroken = (state) => Boolean(state && (state.broken || mark(state.state).tone === 'bad'));
-export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, open, label, flowOf }) {
+export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, open, label, flowOf, covered = 0 }) {
   const frame = useRef();
   const parts = useRef();
   const view = useRef({ x: 0, y: 0, scale: 1 });
@@ -203,7 +203,12 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     };
     const up = (event) => { pointers.delete(event.pointerId); };
     const wheel = (event) => { event.preventDefault(); zoomBy(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0016)), ...local(event)); };
-    const click = (event) => { if (!moved) choose(event.target.closest('.node')?.dataset.id ?? null); moved = false; };
+    const click = (event) => {
+      const id = event.target.closest('.node')?.dataset.id ?? null;
+      if (!moved) choose(id);
+      if (!moved && covered && id) reveal(layout.nodes.find((node) => node.id === id));
+      moved = false;
+    };
     const twice = (event) => { const id = event.target.closest('.node')?.dataset.id; if (id) open(id); };
     const pairs = { pointerdown: down, pointermove: drag, pointerup: up, pointercancel: up, click, dblclick: twice };
     for (const [name, listener] of Object.entries(pairs)) element.addEventListener(name, listener);
@@ -217,11 +222,11 @@ export function Graph({ layout, states, lags, foretold, chosen, dimmed, choose, 
     const [width, height] = sizes();
     const { scale, x: left, y: top } = view.current;
     const [from, to, up, down] = [x * scale + left, (x + w) * scale + left, y * scale + top, (y + h) * scale + top];
-    if (from < 0 || up < 0 || to > width || down > height) centre(x + w / 2, y + h / 2);
+    if (from < 0 || up < 0 || to > width - covered || down > height) centre(x + w / 2 + covered / 2 / scale, y + h / 2);
   };
   // A view of all stays one; another keeps its place, but shows the chosen node.
   const resized = () => {
-    if (view.current.isAll) { begin(); return; }
+    if (view.current.isAll && !covered) { begin(); return; }
     place();
     const at = layout.nodes.find((node) => node.id === choice.current);
     if (at) reveal(at);

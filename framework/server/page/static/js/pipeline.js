@@ -26,6 +26,8 @@ const NEEDS = { __proto__: null, doctor: 'jobs.doctor', quarantine: 'jobs.quaran
 const offered = (tab) => !NEEDS[tab] || has(NEEDS[tab]);
 const loadPlan = () => import('./plan.js');
 const FOLD_ABOVE = 150;
+// The panel beside a big graph lies over it, so that the graph is not drawn again for each click.
+const SIDE_WIDTH = 360;
 
 function Header({ row, name, tab, findings, runDialog, stopDialog }) {
   const path = pathOf('p', name);
@@ -162,9 +164,9 @@ function GraphView({ graph, lag, foretold, name }) {
       ${big && !group && view === 'graph' && html`<button type="button" onClick=${() => setParams({ fold: isFolded ? '0' : null })}>${isFolded ? `Show all ${number(graph.layout.nodes.length)} nodes` : 'Fold into groups'}</button>`}
       <span class="spring"></span><${Choice} label="View" value=${view} set=${setView} of=${[['graph', 'Graph'], ['list', 'List']]} /></div>
     ${faults.length ? html`<div class="note bad" role="alert"><p><b>✕ ${counted(faults.length, 'definition')} can't be resolved.</b> Its nodes have a dashed red border.</p>${faults.map((each) => html`<pre key=${each.name}>${each.error}</pre>`)}</div>` : null}
-    <div class=${cls('graph-row', chosen && 'with-side')}>${view === 'list'
+    <div class=${cls('graph-row', chosen && 'with-side', big && view !== 'list' && 'over')}>${view === 'list'
     ? html`<div class="grow"><${FlowList} graph=${graph} states=${graph.states ?? {}} lags=${lags} foretold=${foretold} name=${name} ids=${ids} short=${shorten} /></div>`
-    : html`<${Graph} layout=${shown} states=${shownStates} lags=${lags} foretold=${foretold} chosen=${chosen} dimmed=${dimmed} choose=${choose} open=${open} flowOf=${flowOf} label=${`Graph of ${name}`} />`}
+    : html`<${Graph} layout=${shown} states=${shownStates} lags=${lags} foretold=${foretold} chosen=${chosen} dimmed=${dimmed} choose=${choose} open=${open} flowOf=${flowOf} covered=${big ? SIDE_WIDTH : 0} label=${`Graph of ${name}`} />`}
       ${chosen && html`<${Side} node=${chosen} graph=${graph} states=${graph.states ?? {}} lags=${lags} foretold=${foretold} name=${name} shorten=${shorten} close=${() => setChosen('')} />`}</div>
     <p class="quiet graph-foot">${tally(graph, graph.states ?? {}, foretold)}${lag.at ? html`. Unread rows measured at ${when(lag.at)}` : ''}${lag.measure ? html`. <button type="button" class="link" onClick=${lag.measure} disabled=${lag.busy}>${lag.busy ? 'Measuring…' : 'Measure unread rows'}</button>` : ''}</p><${FaultBox} fault=${lag.fault} />`;
 }

@@ -116,11 +116,12 @@ export function Choice({ value, of, set, label }) {
 
 export function Dialog({ title, children, close, wide, foot }) {
   const element = useRef();
-  useEffect(() => {
-    const before = document.activeElement;
+  // Before the next paint, so that no key is lost that is typed at once.
+  useLayoutEffect(() => {
+    const [before, dialog] = [document.activeElement, element.current];
     if (!element.current.open) element.current.showModal();
     (element.current.querySelector('[autofocus]') ?? element.current).focus();
-    return () => before?.focus?.();
+    return () => { dialog.close(); before?.focus?.(); };
   }, []);
   return html`<dialog ref=${element} tabindex="-1" class=${wide ? 'wide' : ''} aria-label=${title} onCancel=${(event) => { event.preventDefault(); close(); }}
       onMouseDown=${(event) => event.target === element.current && close()}>

@@ -103,6 +103,9 @@ class ChunkReader:
                     yield from self._read_fast(table, columns, chunk, limits)
                 else:
                     yield from self._read_slowly(session, table, columns, chunk, limits)
+            except (UnicodeDecodeError, UnreadableValueError):
+                self._refuse_text(table, columns, chunk)
+                raise
             except (pymysql.Error, ReaderError) as error:
                 raise self._fault(chunk, error) from None
             # The reader may be slow, so that the first connection is closed by now.
@@ -201,6 +204,17 @@ class ChunkReader:
                 raise column_fault(self._table, name, found=column.spark_type, expected=planned.spark_type)
             columns.append(column)
         return columns
+
+    def _refuse_text(self, table: CatalogTable, columns: Sequence[ColumnType], chunk: Chunk) -> None:
+        """Raise the error of a text that is none in Unicode: MariaDB stores halves of surrogate pairs."""
+        for column in columns:
+            text = column.as_moment_text().widened()
+            with Session(self._connection) as session, suppress(pymysql.Error):
+                try:
+                    for _ in read_slowly(session, self._select(table, [text], chunk)):
+                        pass
+                except UnicodeDecodeError as error:
+                    column.refuse(str(error.object)[2:-1])
 
     def _fault(self, chunk: Chunk, error: Exception) -> SourceError:
         if number_of(error) in _TIMED_OUT:

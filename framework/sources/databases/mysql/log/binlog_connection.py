@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import socket
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -19,6 +19,7 @@ from framework.foundation.errors import SourceError
 from framework.foundation.wording import one_line
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.log.events import (
+    ARTIFICIAL,
     CHECKSUM_SIZE,
     Event,
     EventType,
@@ -43,6 +44,10 @@ _MOST_OFFSET = (1 << 32) - 1
 _HALF = 1 << 31
 _NANOSECONDS = 1_000_000_000
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
+_OF_FILES = (EventType.ROTATE, EventType.FORMAT_DESCRIPTION)
+_KIND_AT = 5
+NOT_IN_LOG = 1236
+"""The code of the error that the log does not have a place."""
 _pack_dump = Struct("<IHI").pack
 _pack_dump_gtids = Struct("<HII").pack
 _pack_gtids = Struct("<QI").pack
@@ -92,6 +97,7 @@ class EventStream:
         self._source = source
         self._has_checksums = False
         self._skip_until = 0
+        self._rest: Iterator[bytes] = iter(())
         self.file = start.place.file if start.place else ""
         self.offset = start.place.offset if start.place else 0
         self.epoch = start.place.epoch if start.place else 0
@@ -109,8 +115,8 @@ class EventStream:
 
     @property
     def place(self) -> LogPlace:
-        """The place after the last event."""
-        return LogPlace(self.file, self.offset, self.epoch)
+        """The place after the last event; where the reading begins, before that is reached."""
+        return LogPlace(self.file, max(self.offset, self._skip_until), self.epoch)
 
     def read(self) -> Event | None:
         """Return the next event, with the place after it in `place`; None if there is none at present.
@@ -124,9 +130,25 @@ class EventStream:
             if event.kind in _HEARTBEATS:
                 return None
             if event.kind == EventType.ROTATE:
-                self.file, self.offset = read_rotate(event.data)
-            if self.offset >= self._skip_until:
+                self._rotate(*read_rotate(event.data))
+            if not self._is_skipped(event):
                 return event
+
+    def _rotate(self, file: str, offset: int) -> None:
+        if file != self.file:
+            self._skip_until = 0
+        self.file, self.offset = file, offset
+
+    def _is_skipped(self, event: Event) -> bool:
+        """Whether an event is before the place where the reading begins, for which a request has no room."""
+        if not self._skip_until or event.kind in _OF_FILES:
+            return False
+        if event.start < self._skip_until:
+            return True
+        if event.start > self._skip_until:
+            raise LogRefusedError(NOT_IN_LOG, f"{self._skip_until} in {self.file} is within an event")
+        self._skip_until = 0
+        return False
 
     def close(self) -> None:
         """End the stream and close its connection."""
@@ -168,16 +190,15 @@ class EventStream:
         self._connection._execute_command(command, arguments)  # noqa: SLF001 - PyMySQL has no public way to a command
 
     def _packet(self) -> bytes:
-        """Return the next packet; parts of a longer one are joined."""
-        try:
-            data = self._part()
-            if len(data) == _MOST_PACKET:
-                parts = [data]
-                while len(parts[-1]) == _MOST_PACKET:
-                    parts.append(self._part())
-                data = b"".join(parts)
-        except OSError as error:
-            raise self._lost(str(error) or "the connection was lost") from None
+        """Return the next packet: parts of a longer one are joined, except for those of a compressed transaction."""
+        for _ in self._rest:  # what the caller left
+            pass
+        data = self._part()
+        if len(data) == _MOST_PACKET and data[_KIND_AT] != EventType.TRANSACTION_PAYLOAD:
+            parts = [data]
+            while len(parts[-1]) == _MOST_PACKET:
+                parts.append(self._part())
+            data = b"".join(parts)
         if data[0] == _ERROR:
             raise LogRefusedError(_read_code(data, 1)[0], self._hidden(data[9:].decode(errors="replace")))
         if data[0] == _END and len(data) < _SHORT_PACKET:
@@ -185,7 +206,36 @@ class EventStream:
             raise self._lost(cause)
         return data
 
+    def _parts_after(self, first: bytes, size: int) -> Iterator[bytes]:
+        """Yield the parts of a long event after the first one; its checksum, which ends it, is checked at the end."""
+        part, held = first, first[self._end_of(first) :]
+        left = size + 1 - len(first)
+        checksum = zlib.crc32(memoryview(first)[1 : len(first) - len(held)])
+        while len(part) == _MOST_PACKET:
+            part = self._part()
+            left -= len(part)
+            held += part
+            body = held[: self._end_of(held)]
+            held = held[len(body) :]
+            checksum = zlib.crc32(body, checksum)
+            yield body
+        if left:
+            cause = f"an event before {self.place} has {size - left} bytes instead of {size}"
+            raise self._broken(cause)
+        if held and _read_checksum(held)[0] != checksum:
+            cause = f"the checksum of an event before {self.place} is wrong"
+            raise self._broken(cause)
+
+    def _end_of(self, data: bytes) -> int:
+        return len(data) - CHECKSUM_SIZE if self._has_checksums else len(data)
+
     def _part(self) -> bytes:
+        try:
+            return self._read_part()
+        except OSError as error:
+            raise self._lost(str(error) or "the connection was lost") from None
+
+    def _read_part(self) -> bytes:
         read = self._packets.read
         header = read(4)
         if len(header) < 4:
@@ -200,14 +250,23 @@ class EventStream:
 
     def _event(self, packet: bytes) -> Event:
         seconds, kind, server, size, low, flags = read_header(packet, 1)
+        if len(packet) == _MOST_PACKET and kind == EventType.TRANSACTION_PAYLOAD:
+            start, self._rest = self._advance(size, low), self._parts_after(packet, size)
+            data = packet[1 : self._end_of(packet)]
+            return Event(kind, seconds, server, flags, data, start, self.offset, self._rest)
         end = self._end_of_body(packet, kind)
         if size != len(packet) - 1:
             cause = f"an event after {self.place} has {len(packet) - 1} bytes instead of {size}"
             raise self._broken(cause)
         start = self.offset
-        if low and kind not in _HEARTBEATS:
+        if kind not in _HEARTBEATS and (low or self._is_at_wrap(kind, size, flags)):
             start = self._advance(size, low)
         return Event(kind, seconds, server, flags, packet[1:end], start, self.offset)
+
+    def _is_at_wrap(self, kind: int, size: int, flags: int) -> bool:
+        """Whether an event without an end in its header ends at a multiple of 4 GiB; others like it are in no file."""
+        is_in_file = kind not in _OF_FILES and not flags & ARTIFICIAL
+        return is_in_file and self.offset > 0 and not (self.offset + size) & _MOST_OFFSET
 
     def _end_of_body(self, packet: bytes, kind: int) -> int:
         """Check the checksum of an event; return where its body ends."""

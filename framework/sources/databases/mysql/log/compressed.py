@@ -8,7 +8,7 @@ from struct import Struct
 
 import pyarrow as pa
 
-from framework.sources.databases.mysql.log.events import HEADER_SIZE, read_header, read_length
+from framework.sources.databases.mysql.log.events import HEADER_SIZE, Event, read_header, read_length
 
 _PAYLOAD_SIZE, _COMPRESSION = 1, 2
 _ZSTD, _NONE = 0, 255
@@ -16,28 +16,72 @@ _read_short = Struct("<H").unpack_from
 _read_int = Struct("<I").unpack_from
 
 
-def payload_events(data: bytes) -> Iterator[bytes]:
-    """Yield the events in a TRANSACTION_PAYLOAD event, which have no checksums.
+def payload_events(event: Event) -> Iterator[bytes]:
+    """Yield the events in a TRANSACTION_PAYLOAD event, which have no checksums; the last one when all were checked.
 
     Raises:
         ValueError: the compression is unknown, or the payload ends in an event.
+        SourceError: the checksum is wrong, or the server can't be reached.
     """
-    at, fields = HEADER_SIZE, {}
+    held = b""
+    with _payload(event) as stream:
+        for data in _read_events(stream):
+            if held:
+                yield held
+            held = data
+    # A commit is in the last event. It does not count before the checksum is read.
+    for _ in event.rest:
+        pass
+    if held:
+        yield held
+
+
+def _payload(event: Event) -> pa.NativeFile:
+    """Return the decompressed payload as a stream."""
+    data, at, fields = event.data, HEADER_SIZE, {}
     while (kind := data[at]) != 0:
         _, at = read_length(data, at)
         size, at = read_length(data, at)
         fields[kind] = read_length(data, at)[0]
         at += size
     compression = fields.get(_COMPRESSION, _NONE)
-    source = pa.BufferReader(pa.py_buffer(data)[at + 1 : at + 1 + fields[_PAYLOAD_SIZE]])
-    if compression == _ZSTD:
-        with pa.CompressedInputStream(source, "zstd") as stream:
-            yield from _read_events(stream)
-    elif compression == _NONE:
-        yield from _read_events(source)
-    else:
+    if compression not in (_ZSTD, _NONE):
         msg = f"a transaction is compressed by the method {compression}"
         raise ValueError(msg)
+    if event.rest:
+        source = pa.PythonFile(_Parts(data[at + 1 :], iter(event.rest), fields[_PAYLOAD_SIZE]), "r")
+    else:
+        source = pa.BufferReader(pa.py_buffer(data)[at + 1 : at + 1 + fields[_PAYLOAD_SIZE]])
+    return pa.CompressedInputStream(source, "zstd") if compression == _ZSTD else source
+
+
+class _Parts:
+    """A long payload as a file for PyArrow, of which one part is in memory.
+
+    Args:
+        first: its first part.
+        rest: the others.
+        size: its size in bytes; what follows is left out.
+    """
+
+    def __init__(self, first: bytes, rest: Iterator[bytes], size: int) -> None:
+        self.closed = False
+        self._part, self._rest, self._left = memoryview(first), rest, size
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most so many; none at the end."""
+        while not self._part and self._left:
+            part = next(self._rest, b"")
+            if not part:
+                return b""
+            self._part = memoryview(part)
+        taken = bytes(self._part[: min(size, self._left)])
+        self._part, self._left = self._part[len(taken) :], self._left - len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Close the file."""
+        self.closed = True
 
 
 def _read_events(stream: pa.NativeFile) -> Iterator[bytes]:

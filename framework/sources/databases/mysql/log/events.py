@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -20,6 +21,9 @@ _read_long = Struct("<Q").unpack_from
 _read_query = Struct("<IIBHH").unpack_from
 _read_gtid = Struct("<B16sQ").unpack_from
 _read_maria_gtid = Struct("<QIB").unpack_from
+_read_int = Struct("<I").unpack_from
+_read_listed, _LISTED_SIZE = Struct("<IIQ").unpack_from, Struct("<IIQ").size
+_MOST_GTIDS = (1 << 28) - 1
 _read_xid, _XID_SIZE = Struct("<iBB").unpack_from, Struct("<iBB").size
 _STANDALONE, _GROUPED, _PREPARED = 0x01, 0x02, 0x40
 _MICROS = 1_000_000
@@ -90,6 +94,8 @@ class Event:
         data: header and body, without the checksum.
         start: its offset in the file, that of its end if it is not in the file.
         end: the offset after it.
+        rest: the bytes of a long compressed transaction that follow `data`, read from the server once and at most up
+            to the next event; it raises at its end if the checksum is wrong.
     """
 
     kind: int
@@ -99,6 +105,7 @@ class Event:
     data: bytes
     start: int = 0
     end: int = 0
+    rest: Iterable[bytes] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +201,13 @@ def read_maria_gtid(event: Event) -> Gtid:
         at += _XID_SIZE
         xid = f"X'{data[at : at + first].hex()}',X'{data[at + first : at + first + second].hex()}',{form}"
     return Gtid(text, event.seconds * _MICROS, is_transaction=not flags & _STANDALONE, xid=xid)
+
+
+def read_gtid_list(data: bytes) -> str:
+    """Return the last transaction of each domain and server before a file of MariaDB, from its GTID_LIST event."""
+    count = _read_int(data, HEADER_SIZE)[0] & _MOST_GTIDS
+    found = (_read_listed(data, HEADER_SIZE + 4 + _LISTED_SIZE * number) for number in range(count))
+    return ",".join(f"{domain}-{server}-{sequence}" for domain, server, sequence in found)
 
 
 def uuid_text(value: bytes) -> str:

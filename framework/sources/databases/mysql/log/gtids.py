@@ -75,6 +75,11 @@ class MySqlGtids:
             for first, last in intervals
         )
 
+    def has(self, gtid: str) -> bool:
+        """Whether a transaction is in the set."""
+        source, _, number = gtid.rpartition(":")
+        return any(first <= int(number) <= last for first, last in self._intervals.get(source, ()))
+
     def add(self, text: str) -> MySqlGtids:
         """Return the set with the transactions of a text."""
         return self.union(MySqlGtids.parse(text))
@@ -85,6 +90,16 @@ class MySqlGtids:
         return MySqlGtids(
             {source: (*self._intervals.get(source, ()), *other._intervals.get(source, ())) for source in sources}
         )
+
+    def without(self, gtid: str) -> MySqlGtids:
+        """Return the set without a transaction."""
+        source, _, number = gtid.rpartition(":")
+        left = []
+        for first, last in self._intervals.get(source, ()):
+            ends = [(first, last)] if not first <= int(number) <= last else []
+            ends = ends or [(first, int(number) - 1), (int(number) + 1, last)]
+            left += [(low, high) for low, high in ends if low <= high]
+        return MySqlGtids({**self._intervals, source: left})
 
     def encode(self) -> bytes:
         """Return the set as COM_BINLOG_DUMP_GTID takes it: ends of intervals are exclusive.
@@ -193,3 +208,29 @@ class MariaGtids:
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+
+def maria_state(*texts: str) -> dict[tuple[int, int], int]:
+    """Return the last sequence number of each domain and server, of texts such as `@@gtid_binlog_state` has.
+
+    Examples:
+        >>> maria_state("0-1-5,0-2-6", "0-1-7")
+        {(0, 1): 7, (0, 2): 6}
+
+    Raises:
+        SourceError: DATABASE_POSITION_INVALID.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for part in ",".join(texts).split(","):
+        if part.strip():
+            match = _MARIA.fullmatch(part.strip())
+            if match is None:
+                raise _invalid(part)
+            domain, server, sequence = (int(group) for group in match.groups())
+            found[domain, server] = max(sequence, found.get((domain, server), 0))
+    return found
+
+
+def state_text(state: Mapping[tuple[int, int], int]) -> str:
+    """Return the text of a state."""
+    return ",".join(f"{domain}-{server}-{sequence}" for (domain, server), sequence in sorted(state.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from framework.foundation.errors import SourceError
@@ -11,8 +12,20 @@ from framework.foundation.errors import SourceError
 Query = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
 """Runs a query with values, and returns its rows."""
 
-_UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4", "ascii"})
+_UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 _WIDE: Mapping[str, str] = {"ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
+_CODECS: Mapping[str, str] = {
+    "big5": "big5",
+    "cp932": "cp932",
+    "eucjpms": "euc_jp",
+    "euckr": "euc_kr",
+    "gb18030": "gb18030",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "sjis": "shift_jis",
+    "ujis": "euc_jp",
+}
+_ASCII = frozenset(map(chr, range(128)))
 _COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
 _SINGLE = "SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = %s"
 _MOST_KEPT = 10_000
@@ -55,7 +68,7 @@ class ServerTexts:
         size = self._query(_SINGLE, (name,))
         if size and int(size[0][0]) == 1:
             return self._single(name)
-        return self._asked(name)
+        return self._agreed(name) if name in _CODECS else self._asked(name)
 
     def _wide(self, name: str) -> Callable[[bytes], str]:
         decode, ask, is_ucs2 = codecs.getdecoder(_WIDE[name]), self._asked(name), name == "ucs2"
@@ -74,7 +87,46 @@ class ServerTexts:
         (row,) = self._query("SELECT " + ", ".join(_converted(name, f"{byte:02x}") for byte in range(256)), ())
         table = "".join(map(str, row))
         decode = codecs.charmap_decode
+        if len(table) != len(row):
+            return self._asked(name)
         return lambda data: decode(data, "strict", table)[0]
+
+    def _agreed(self, name: str) -> Callable[[bytes], str]:
+        """Return the decoder of a set with several bytes, by Python's codec, for characters that the server has alike.
+
+        The server is asked once for the characters that differ in their last byte.
+        """
+        codec, ask = codecs.lookup(_CODECS[name]), self._asked(name)
+        agreed, differing = set(_ASCII), set[str]()
+
+        def text(data: bytes) -> str:
+            if data.isascii():
+                return data.decode()
+            try:
+                found = codec.decode(data)[0]
+                is_same = codec.encode(found)[0] == data
+            except UnicodeError:
+                return ask(data)
+            if is_same and not agreed.issuperset(found):
+                for letter in {*found} - agreed - differing:
+                    same, other = self._compared(name, codec, codec.encode(letter)[0][:-1])
+                    agreed.update(same)
+                    differing.update(other)
+            return found if is_same and agreed.issuperset(found) else ask(data)
+
+        return text
+
+    def _compared(self, name: str, codec: codecs.CodecInfo, begin: bytes) -> tuple[set[str], set[str]]:
+        """Return the characters of the codec that begin with some bytes: those of the server, and the others."""
+        found = {}
+        for last in range(256):
+            with suppress(UnicodeError):
+                letter = codec.decode(begin + bytes([last]))[0]
+                if len(letter) == 1 and codec.encode(letter)[0] == begin + bytes([last]):
+                    found[letter] = begin + bytes([last])
+        (row,) = self._query("SELECT " + ", ".join(_converted(name, data.hex()) for data in found.values()), ())
+        same = {letter for letter, shown in zip(found, row, strict=True) if letter == shown}
+        return same, {*found} - same
 
     def _asked(self, name: str) -> Callable[[bytes], str]:
         kept: dict[bytes, str] = {}
@@ -92,7 +144,13 @@ class ServerTexts:
         return text
 
     def _ask(self, name: str, data: bytes) -> str:
-        return str(self._query(f"SELECT {_converted(name, data.hex())}", ())[0][0]) if data else ""
+        if not data:
+            return ""
+        found = self._query(f"SELECT {_converted(name, data.hex())}", ())[0][0]
+        if found is None:
+            # MySQL has no Unicode text for half of a surrogate pair.
+            raise UnicodeDecodeError(name, data, 0, len(data), "the server has no text for it")
+        return str(found)
 
 
 def _converted(name: str, digits: str) -> str:

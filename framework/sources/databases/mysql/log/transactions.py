@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from framework.foundation.errors import SourceError
+from framework.sources.databases.mysql.log.binlog_connection import NOT_IN_LOG, LogRefusedError
 from framework.sources.databases.mysql.log.changes import CopiedTable
 from framework.sources.databases.mysql.log.compressed import maria_query, payload_events
 from framework.sources.databases.mysql.log.events import (
@@ -126,6 +128,8 @@ class _Group:
         self.commit_microseconds = gtid.commit_microseconds
         self.is_transaction = gtid.is_transaction
         self.has_begun = False
+        self.is_left_out = False
+        """Whether its rows and statements do not count."""
         self.xid = gtid.xid
         """The XA transaction that is prepared by it, whose rows are left out."""
 
@@ -142,6 +146,7 @@ class TransactionReader:
             error, which ends the changes of all tables.
         prepared: the XA transactions that are prepared before the place, with the places where they begin.
         reopen: opens the log at the begin of a prepared transaction.
+        find_prepared: finds the begin of another one, by its name; None if the log does not have it.
     """
 
     def __init__(
@@ -152,15 +157,19 @@ class TransactionReader:
         texts: TextDecoder,
         *,
         reopen: Callable[[LogPlace], Events],
+        find_prepared: Callable[[str], LogPlace | None] = lambda _: None,
         keeps_unreadable: bool = False,
         prepared: Mapping[str, LogPlace] | None = None,
     ) -> None:
         self._events = events
         self._reopen = reopen
+        self._find_prepared = find_prepared
         self._rows = WrittenRows(tables, buffer, texts, keeps_unreadable=keeps_unreadable)
         self.kinds = self._rows.kinds
         self.prepared = dict(prepared or {})
         """The XA transactions that are prepared and not yet ended, with the places where they begin."""
+        self.leaves_out: Callable[[str], bool] | None = None
+        """Says of the GTID of a transaction whether its rows and statements do not count."""
         self._group: _Group | None = None
 
     def steps(self) -> Iterator[Step]:
@@ -193,12 +202,12 @@ class TransactionReader:
             yield from self._row_event(event)
         elif kind == EventType.FORMAT_DESCRIPTION:
             self._rows.is_mariadb = is_of_mariadb(event.data)
-        elif kind in _GTIDS:
-            self._open(_GTIDS[kind](event), event)
+        elif kind in GTIDS:
+            self._open(GTIDS[kind](event), event)
         elif kind == EventType.XID:
             yield from self._end(event)
-        elif kind in _QUERIES:
-            yield from self._query(_QUERIES[kind](event.data), event)
+        elif kind in QUERIES:
+            yield from self._query(QUERIES[kind](event.data), event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
             yield from self._payload(event)
         elif kind == EventType.XA_PREPARE:
@@ -209,6 +218,8 @@ class TransactionReader:
     def _open(self, gtid: Gtid, event: Event) -> None:
         place = LogPlace(self._events.file, event.start, self._events.epoch)
         self._group = _Group(place, gtid)
+        if self.leaves_out is not None and gtid.text:
+            self._group.is_left_out = self.leaves_out(gtid.text)
 
     def _opened(self, event: Event) -> _Group:
         """Return the present group; one without an identifier begins here."""
@@ -226,7 +237,7 @@ class TransactionReader:
 
     def _row_event(self, event: Event) -> Iterator[Step]:
         group = self._opened(event)
-        if group.xid or not self._rows.is_copied(event.data):
+        if group.xid or group.is_left_out or not self._rows.is_copied(event.data):
             return
         yield from self._begin(event)
         self._rows.add(event.kind, event.data)
@@ -267,13 +278,14 @@ class TransactionReader:
             yield statement
 
     def _is_of_copied(self, statement: Statement, event: Event) -> bool:
-        is_harmless = statement.kind == StatementKind.HARMLESS or bool(self._opened(event).xid)
-        return not is_harmless and self._rows.concerns(statement)
+        group = self._opened(event)
+        is_harmless = statement.kind == StatementKind.HARMLESS or bool(group.xid)
+        return not is_harmless and not group.is_left_out and self._rows.concerns(statement)
 
     def _payload(self, event: Event) -> Iterator[Step]:
         """Take the events in a compressed transaction."""
         try:
-            for data in payload_events(event.data):
+            for data in payload_events(event):
                 seconds, kind, server, _, _, flags = read_header(data, 0)
                 yield from self._take(Event(kind, seconds, server, flags, data, event.start, event.end))
         except ValueError as error:
@@ -291,21 +303,37 @@ class TransactionReader:
     def _commit_prepared(self, xid: str, event: Event) -> Iterator[Step]:
         """Read the rows of a prepared transaction again, as rows of the group that commits it."""
         place = self.prepared.pop(xid, None)
-        if place is None:
-            yield from self._refuse(f"the XA transaction {xid} was prepared before the log was read", event)
+        if not self._rows.tables or self._opened(event).is_left_out:
             return
-        events = self._reopen(place)
+        place = place or self._find_prepared(xid)
+        events = None if place is None else self._opened_again(place)
+        if events is None:
+            yield from self._refuse(f"the XA transaction {xid} was prepared in a part of the log that is gone", event)
+            return
         try:
             yield from self._read_prepared(events, event)
         finally:
             events.close()
 
+    def _opened_again(self, place: LogPlace) -> Events | None:
+        """Return the events of a prepared transaction after its first one; None if the log does not have the place."""
+        events = self._reopen(place)
+        try:
+            while (event := events.read()) is not None:
+                if event.kind in GTIDS:
+                    return events
+        except LogRefusedError as error:
+            if error.code != NOT_IN_LOG:
+                raise
+        events.close()
+        return None
+
     def _read_prepared(self, events: Events, event: Event) -> Iterator[Step]:
         while True:
             found = events.read()
-            if found is None or found.start < 0:
+            if found is None:
                 continue
-            for inner in _unpacked(found):
+            for inner in unpacked(found):
                 if inner.kind == EventType.TABLE_MAP:
                     self._rows.describe(inner.data)
                 elif inner.kind in ROW_EVENTS:
@@ -318,7 +346,7 @@ class TransactionReader:
 
     def _refuse(self, problem: str, event: Event) -> Iterator[Step]:
         """Add an unreadable row for each copied table."""
-        if self._rows.tables:
+        if self._rows.tables and not self._opened(event).is_left_out:
             yield from self._begin(event)
             self._rows.refuse_all(problem)
             yield Rows(len(event.data))
@@ -330,11 +358,24 @@ class TransactionReader:
         yield Commit(self._events.place, group.begin, group.gtid, group.commit_microseconds, group.has_begun)
 
 
-def _unpacked(event: Event) -> Iterator[Event]:
+class NoTexts:
+    """A `TextDecoder` for readings without rows."""
+
+    def decoder(self, collation: int) -> NoReturn:
+        """Refuse it.
+
+        Raises:
+            SourceError: always.
+        """
+        raise SourceError("MYSQL_LOG_UNREADABLE", cause=f"the collation {collation} belongs to no copied table")
+
+
+def unpacked(event: Event) -> Iterator[Event]:
+    """Yield the events of a compressed transaction, or the event."""
     if event.kind != EventType.TRANSACTION_PAYLOAD:
         yield event
         return
-    for data in payload_events(event.data):
+    for data in payload_events(event):
         seconds, kind, server, _, _, flags = read_header(data, 0)
         yield Event(kind, seconds, server, flags, data)
 
@@ -343,13 +384,13 @@ def _read_maria_query(data: bytes) -> Query:
     return read_query(maria_query(data))
 
 
-_GTIDS: Mapping[int, Callable[[Event], Gtid]] = {
+GTIDS: Mapping[int, Callable[[Event], Gtid]] = {
     EventType.GTID: read_gtid,
     EventType.ANONYMOUS_GTID: read_gtid,
     EventType.GTID_TAGGED: read_tagged_gtid,
     EventType.MARIA_GTID: read_maria_gtid,
 }
-_QUERIES: Mapping[int, Callable[[bytes], Query]] = {
+QUERIES: Mapping[int, Callable[[bytes], Query]] = {
     EventType.QUERY: read_query,
     EventType.EXECUTE_LOAD_QUERY: read_load_query,
     EventType.MARIA_QUERY_COMPRESSED: _read_maria_query,

@@ -190,6 +190,14 @@ class ColumnType:
             return pa.nulls(len(array), self.arrow_type)
         return self._convert(array, self.arrow_type, self._fail)
 
+    def refuse(self, value: str) -> NoReturn:
+        """Refuse a value.
+
+        Raises:
+            SourceError: DATABASE_VALUE_NOT_REPRESENTABLE.
+        """
+        self._fail(value)
+
     @property
     def is_float(self) -> bool:
         """Whether the database rounds the text of a value, so that it must be made a DOUBLE first."""
