@@ -65,11 +65,19 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Measure]], int]] = {
     "v": (side_by_side.measure_warm, 3),
     "w": (whole_process.measure, 2),
     "x": (many_tables.measure, 5),
+    "x46": (many_tables.measure_mariadb, 5),
+    "y46": (many_tables.measure_all, 5),
     "y": (cloud_files.measure, 3),
     "known": (cloud_files.measure_known, 7),
     "z": (many_commands.measure, 1),
 }
 
+MANY_TABLES: dict[str, Callable[[int, int], list[Measure]]] = {
+    "x": many_tables.measure,
+    "x46": many_tables.measure_mariadb,
+    "y46": many_tables.measure_all,
+}
+"""The benchmarks of many tables, whose number may be given."""
 
 DATABASES: dict[str, tuple[Callable[[int, int], list[Measure]], int, int]] = {
     "chunks": (snapshot_chunks.measure, 3, snapshot_chunks.ROWS),
@@ -106,7 +114,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("letters", nargs="*", help=f"of {', '.join(BENCHMARKS)} (c measures e too); none: all")
     parser.add_argument("--pairs", type=int, help="how many runs of each side")
-    parser.add_argument("--tables", type=int, default=many_tables.TABLES, help="of (x); fewer for a try")
+    parser.add_argument("--tables", type=int, default=0, help="of (x), (x46) and (y46); fewer for a try")
     chosen = parser.parse_args(arguments)
     unknown = set(chosen.letters) - set(BENCHMARKS)
     if unknown:
@@ -115,8 +123,8 @@ def main(arguments: list[str]) -> int:
     measures = []
     for letter in chosen.letters or BENCHMARKS:
         run, pairs = BENCHMARKS[letter]
-        is_try = letter == "x" and chosen.tables < many_tables.TABLES
-        found = many_tables.measure(chosen.pairs or pairs, chosen.tables) if is_try else run(chosen.pairs or pairs)
+        is_try = letter in MANY_TABLES and chosen.tables > 0
+        found = MANY_TABLES[letter](chosen.pairs or pairs, chosen.tables) if is_try else run(chosen.pairs or pairs)
         for measure in found:
             print(render_line(measure), flush=True)
         if not is_try:

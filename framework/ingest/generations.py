@@ -41,7 +41,7 @@ from framework.ingest.state import (
     TableState,
     copy_elsewhere,
 )
-from framework.ingest.status import position_gap
+from framework.ingest.status import position_gap, stored_offset
 
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
 
@@ -219,7 +219,7 @@ class _Beginning:
     def _with_generation(
         self, state: GatewayState, table: TableState, request: Request, *, is_refresh: bool = False
     ) -> GatewayState:
-        position = self._position()
+        position = self._position(state)
         if isinstance(position, SluiceError):
             self._refusals.append(Refusal(target=table.table.target, error=position))
             return state
@@ -229,14 +229,14 @@ class _Beginning:
         key = table.table.key
         return replace(state, tables=tuple(table if each.table.key == key else each for each in state.tables))
 
-    def _position(self) -> int | SluiceError:
+    def _position(self, state: GatewayState) -> int | SluiceError:
         """Return the position of the generations that begin now, or the error of the source.
 
         It is read once for all tables, because no flow runs in between: one wait for open transactions is enough.
         """
         if self._found is None:
             try:
-                self._found = self._log.settled()
+                self._found = self._log.settled(stored_offset(state, self._storage))
             except SluiceError as error:
                 self._found = error
         return self._found

@@ -29,15 +29,18 @@ class LogPositions:
     gateway: IngestedGateway
     waiting: Waiting
 
-    def settled(self) -> int:
+    def settled(self, after: str | None) -> int:
         """Return the position at which a snapshot begins now.
+
+        Args:
+            after: the stored offset of the changes; None before the first.
 
         Raises:
             SluiceError: the database gives none.
         """
         gateway = self.gateway
         with open_gateway(gateway) as source, self.waiting(gateway):
-            return source.settled_position(gateway_log(gateway)).order
+            return source.settled_position(gateway_log(gateway), after).order
 
     def begin_again(self, reader: str) -> dict[str, IngestedTable]:
         """Drop the position and create a new one; return the tables that can be copied, by key, as the log has them.

@@ -112,7 +112,7 @@ def lost_operations(storage: Storage, state: GatewayState) -> SourceError | None
         state: the gateway.
     """
     changes = str(state.gateway.changes)
-    if _stored_offset(state, storage) is None:
+    if stored_offset(state, storage) is None:
         return None
     failure = _last_failures(storage, {changes}).get(changes, "")
     gap = gateway_dialect(state.gateway).remembered_gap(failure, gateway_log(state.gateway)) if failure else None
@@ -130,7 +130,7 @@ def read_from_other_log(storage: Storage, state: GatewayState, log: LogName) -> 
         log: the log that the pipeline code names.
     """
     is_rebuilt = GenerationStore(storage).building(state.gateway.changes, state.gateway.changes) is not None
-    offset = None if is_rebuilt else _stored_offset(state, storage)
+    offset = None if is_rebuilt else stored_offset(state, storage)
     with suppress(SourceError):  # a damaged offset; the flow of the changes fails with it
         gap = None if offset is None else gateway_dialect(state.gateway).other_log(offset, log)
         return None if gap is None else gap.error()
@@ -173,7 +173,7 @@ def _open_flows(states: Sequence[GatewayState], storage: Storage) -> set[str]:
 
 def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failures: Mapping[str, str]) -> GatewayStatus:
     store, gateway = GatewayStore(storage), state.gateway
-    staged, offset = staged_position(state, storage), _stored_offset(state, storage)
+    staged, offset = staged_position(state, storage), stored_offset(state, storage)
     position = None if staged is None or offset is None else position_of(offset)
     answer = _ask(state, storage, failures)
     request = store.request(gateway.name)
@@ -190,7 +190,10 @@ def _gateway_status(state: GatewayState, storage: Storage, now: datetime, failur
         name = source_name(table)
         size = answer.sizes.get(name)
         progress = snapshot_progress(table, storage, size[0] if size else None)
-        error = _error_of(each, answer, failures, is_read=staged is not None or progress.chunks > 0)
+        # A snapshot that was cancelled or skipped is not tried again.
+        is_ended = asked.mode in (Mode.CANCELLED, Mode.SKIPPED)
+        known = {flow: found for flow, found in failures.items() if not is_ended or flow != str(table.snapshot_flow)}
+        error = _error_of(each, answer, known, is_read=staged is not None or progress.chunks > 0)
         found = _state_of(each, asked, progress, is_paused=is_paused, gap=gap, error=error)
         is_gap = found is IngestedState.GAP
         tables.append(
@@ -267,7 +270,7 @@ def _ask(state: GatewayState, storage: Storage, failures: Mapping[str, str] = Ma
         # Reading the size of a locked table waits for the lock as well.
         with open_gateway(gateway, lock_seconds=_LOCK_SECONDS) as source:
             waits = waits_of(source, gateway, is_refused=is_log_in_use(failures.get(str(gateway.changes))))
-            offset = _stored_offset(state, storage)
+            offset = stored_offset(state, storage)
             gap = None if offset is None else source.find_gap(offset, gateway_log(gateway))
             return _Answer(
                 sizes=source.read_sizes(table_names(gateway)),
@@ -299,8 +302,13 @@ def _table_gaps(source: SourceSession, state: GatewayState) -> dict[str, str]:
     return gaps
 
 
-def _stored_offset(state: GatewayState, storage: Storage) -> str | None:
-    """Return the stored position in the current log; None before the first."""
+def stored_offset(state: GatewayState, storage: Storage) -> str | None:
+    """Return the stored offset in the current log; None before the first.
+
+    Args:
+        state: the gateway.
+        storage: the pipeline's storage.
+    """
     generations, changes = GenerationStore(storage), state.gateway.changes
     current = generations.current(changes, changes)
     if current is None or current.number < state.changes_checkpoint:

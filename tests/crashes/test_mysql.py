@@ -5,8 +5,8 @@ Meanwhile processes of updates are killed at failpoints and at random moments, f
 killed and started again, and its connections are cut. At each quiet point all copies are equal to their tables, or a
 flow fails with a condition whose printed way out, followed to the letter, makes them equal. `SLUICE_KILL_SEED` repeats
 the draws as far as timing allows. From `SLUICE_KILLS=3` on, as in `make soak`, there are twenty kills of processes on
-each server, one every 20 seconds, and a restart of the server every two minutes; with `SLUICE_KILL_MINUTES` there are
-so many minutes of them.
+each server, one every 20 seconds, and a restart of the server every two minutes; in every other round a replica takes
+the place of the server, with changes that were not read. With `SLUICE_KILL_MINUTES` there are so many minutes of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -42,12 +42,13 @@ from tests.support.tcp_proxy import TcpProxy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DURABLE = {"innodb-flush-log-at-trx-commit": "1", "sync-binlog": "1"}
+_DURABLE = {"innodb-flush-log-at-trx-commit": "1", "sync-binlog": "1", "log-slave-updates": "ON"}
 _GTIDS = {MYSQL: {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"}}
 _IS_LONG = KILLS > 2 or KILL_MINUTES > 0
 _LEAST_KILLS = 20 if _IS_LONG else 1
 _ROUND_SECONDS = 20.0
-_KILLS_OF_STORM, _KILLS_OF_RESTART = 4, 6
+_KILLS_OF_STORM, _STRIKES = (8, 2) if KILL_MINUTES else (4, 4) if _IS_LONG else (1, 2)
+_KILLS_OF_RESTART = 6
 _COPIED = ("a", "b", "c", "e", "f")
 _FILL = (
     "CREATE TABLE e (id INT PRIMARY KEY, name VARCHAR(20))",
@@ -62,11 +63,19 @@ _NUMBERS = "WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n 
 
 @dataclass(kw_only=True)
 class Storm:
-    """What happens to the copies of a server, and to the server itself."""
+    """What happens to the copies of a server, and to the server itself.
+
+    Args:
+        copies: the copies, at the server that is the primary.
+        proxy: between them.
+        chance: draws the blows.
+        replica: of the server; None without one.
+    """
 
     copies: Copies
     proxy: TcpProxy
     chance: Random
+    replica: MysqlServer | None = None
     kills: int = 0
     others: int = 0
 
@@ -100,6 +109,20 @@ class Storm:
             self.chance.choice(blows)()
             self.others += 1
 
+    def fail_over(self) -> None:
+        """Let the replica take the place of the server, and the server follow it."""
+        old, new = self.copies.server, self.replica
+        if new is None:
+            return
+        old.await_replica(new)
+        old.kill()
+        new.promote()
+        self.proxy.lead_to(new.port)
+        self.copies.server, self.replica = new, old
+        old.start()
+        old.replicate_from(new, has_been_primary=True)
+        self.others += 1
+
     def _end_flows(self) -> None:
         end_flows(self.copies.pipeline(), self.chance)
 
@@ -128,10 +151,17 @@ def stormy(spark: SparkSession, folder: Path, name: str) -> Iterator[Storm]:
         programs = programs_of(name)
     except ServerMissingError as error:
         pytest.skip(f"{name}: {error}")
-    with MysqlServer(programs, {**_DURABLE, **_GTIDS.get(name, {})}) as server, TcpProxy(server.port) as proxy:
+    settings = {**_DURABLE, **_GTIDS.get(name, {})}
+    with ExitStack() as stack:
+        server = stack.enter_context(MysqlServer(programs, settings))
+        replica = stack.enter_context(MysqlServer(programs, settings, server_id=2)) if _IS_LONG else None
+        if replica is not None:
+            replica.replicate_from(server)
+        proxy = stack.enter_context(TcpProxy(server.port))
         copies = Copies(server=server, spark=spark, folder=folder, port=proxy.port)
         copies.create(*TABLES, *(statement.format(numbers=_NUMBERS) for statement in _FILL))
-        yield Storm(copies=copies, proxy=proxy, chance=Random(SEED))  # noqa: S311 - moments, not secrets
+        chance = Random(SEED)  # noqa: S311 - moments, not secrets
+        yield Storm(copies=copies, proxy=proxy, chance=chance, replica=replica)
 
 
 @pytest.mark.parametrize("name", KNOWN if _IS_LONG else [MARIADB])
@@ -145,10 +175,12 @@ def test_nothing_that_ends_at_any_moment_leaves_a_trace(spark: SparkSession, tmp
             writers = [Workload(copies.server, SEED + 10 * number + n, pause=0.02) for n in range(4)]
             altering = Alterations(copies.server, SEED + number, pause=8)
             with loaded(*writers, altering):
-                for kill in range(_KILLS_OF_STORM if _IS_LONG else 1):
-                    storm.kill_process(f"{WINDOWS[number % 2]}:{storm.chance.randrange(1, 4)}" if kill == 0 else "")
-                for _ in range(4 if _IS_LONG else 2):
+                for _ in range(_STRIKES):
                     storm.strike()
+                for kill in range(_KILLS_OF_STORM):
+                    storm.kill_process(f"{WINDOWS[number % 2]}:{storm.chance.randrange(1, 4)}" if kill == 0 else "")
+            if number % 2:
+                storm.fail_over()
             conditions = copies.settle()
             met |= conditions
             assert copies.differing(*_COPIED) == {}, (SEED, number, conditions, altering.made, copies.followed)

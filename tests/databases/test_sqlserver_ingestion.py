@@ -68,8 +68,6 @@ def test_an_ingestion_goes_on_after_a_kill_and_begins_again_after_a_gap(
     pipeline = pipeline_of(interpreting, tmp_path, MODULE)
     assert pipeline.run().state is UpdateState.COMPLETED
     _assert_equal(pipeline, engine)
-    compared = pipeline.reconcile("copies.orders", "sqlserver-stand-in:shop/dbo.orders")
-    assert (compared.is_equal, compared.first.rows, compared.second.rows) == (True, 2100, 2100)
     (status,) = read_status(pipeline.storage, SystemClock().now())
     assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})

@@ -32,7 +32,7 @@ class FakeSource:
         """Stand for `open_gateway`."""
         return nullcontext(self)
 
-    def settled_position(self, _log: LogName) -> Position:
+    def settled_position(self, _log: LogName, _after: str | None = None) -> Position:
         """Return the end of the log."""
         return Position(order=42, text="0/2A")
 

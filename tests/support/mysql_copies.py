@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from tests.support.copied_tables import copy_rows, pipeline_of
 from tests.support.mysql_servers import MysqlServer
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 SCHEMA = "d"
 USER = "copier"
@@ -53,6 +54,7 @@ class Copies:
         more: other objects of the ingestion.
         options: of the ingestion.
         port: where the pipeline connects, such as a proxy; the server's if 0.
+        is_plain: whether the rows of copies are read by `spark.read` alone.
     """
 
     server: MysqlServer
@@ -61,6 +63,7 @@ class Copies:
     more: Sequence[Mapping[str, Any]] = ()
     options: Mapping[str, str] = field(default_factory=lambda: {"chunkBytes": "16k", "maxChunksPerTrigger": "2"})
     port: int = 0
+    is_plain: bool = False
     followed: list[str] = field(default_factory=list)
     """The conditions that were met, and what was done about each."""
 
@@ -102,10 +105,16 @@ class Copies:
         pipeline, found = self.pipeline(), dict[str, tuple[list[str], list[str]]]()
         for table in tables:
             source = sorted(map(_shown, self.rows(f"SELECT * FROM `{table}`")))
-            copy = sorted(_shown(row.asDict()) for row in copy_rows(pipeline, table.lower()))
+            copy = sorted(_shown(row.asDict()) for row in self._copy_rows(pipeline, table.lower()))
             if source != copy:
                 found[table] = (_without(source, copy)[:5], _without(copy, source)[:5])
         return found
+
+    def _copy_rows(self, pipeline: Pipeline, table: str) -> list[Row]:
+        if not self.is_plain:
+            return copy_rows(pipeline, table)
+        frame = self.spark.read.format("delta").load(pipeline.storage.path("tables", "main", "copies", table))
+        return frame.drop(*(name for name in frame.columns if name.startswith("__sluice"))).collect()
 
     def sluice(self, command: str, *, exit_code: int | None = 0) -> str:
         """Run a command as it was printed, for this pipeline, and return its output."""
@@ -114,10 +123,15 @@ class Copies:
         assert exit_code in (None, called.exit_code), (command, called.output, called.exception)
         return called.output
 
-    def update(self) -> dict[str, SluiceError]:
-        """Run an update, and return the errors of its flows, or of the whole."""
+    def status(self) -> dict[str, Any]:
+        """Return what `sluice ingest status` says."""
+        (gateway,) = json.loads(self.sluice("sluice ingest status -o json"))
+        return dict(gateway)
+
+    def update(self, *refresh: str) -> dict[str, SluiceError]:
+        """Run an update of the whole or of some datasets, and return the errors of its flows, or of the whole."""
         try:
-            result = self.pipeline().run()
+            result = self.pipeline().run(refresh=refresh)
         except SluiceError as error:
             return {"": error}
         failed = {
@@ -141,10 +155,17 @@ class Copies:
                 assert self.update() == {}
                 return met
             met |= {error.condition for error in failed.values()}
-            for command in dict.fromkeys(command for error in failed.values() for command in commands_of(error)):
-                self.followed.append(command)
-                self.sluice(command)
+            self.follow(*failed.values())
         raise AssertionError({flow: error.render() for flow, error in failed.items()})
+
+    def follow(self, *errors: SluiceError) -> None:
+        """Do what errors say, each thing once: statements as an administrator, then commands."""
+        for statement in dict.fromkeys(statement for error in errors for statement in statements_of(error)):
+            self.followed.append(statement)
+            self.run(statement)
+        for command in dict.fromkeys(command for error in errors for command in commands_of(error)):
+            self.followed.append(command)
+            self.sluice(command)
 
 
 def commands_of(error: SluiceError) -> list[str]:

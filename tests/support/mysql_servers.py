@@ -167,11 +167,18 @@ class MysqlServer:
             self.query(f"PURGE BINARY LOGS TO '{last}'")
             time.sleep(0.05)
 
-    def replicate_from(self, primary: MysqlServer) -> None:
-        """Make this server a replica with GTIDs, from the begin of the primary's log."""
+    def promote(self) -> None:
+        """Make a replica a primary."""
+        word = "SLAVE" if self.is_mariadb else "REPLICA"
+        self.query(f"STOP {word}")
+        self.query(f"RESET {word} ALL")
+
+    def replicate_from(self, primary: MysqlServer, *, has_been_primary: bool = False) -> None:
+        """Make this server a replica with GTIDs, from the begin of the primary's log or after its own transactions."""
         place = f"MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, MASTER_USER='root', MASTER_PASSWORD=''"
         if self.is_mariadb:
-            self.query(f"CHANGE MASTER TO {place}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, MASTER_SSL=0")
+            position = "current_pos" if has_been_primary else "slave_pos"
+            self.query(f"CHANGE MASTER TO {place}, MASTER_USE_GTID={position}, MASTER_CONNECT_RETRY=1, MASTER_SSL=0")
             self.query("START SLAVE")
         else:
             place = place.replace("MASTER_", "SOURCE_")

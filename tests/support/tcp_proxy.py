@@ -48,6 +48,11 @@ class TcpProxy:
         with self._lock:
             self._is_down, self._allowed = False, None
 
+    def lead_to(self, port: int) -> None:
+        """Drop all connections, and lead later ones to another server."""
+        self._server = ("127.0.0.1", port)
+        self._drop()
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:

@@ -6,6 +6,7 @@ its snapshot flow adds the table to the log and waits until all older transactio
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -33,7 +34,7 @@ from framework.ingest.state import GatewayState, GatewayStore, TableState
 from framework.ingest.status import lost_operations, read_from_other_log
 from framework.ingest.tables.copies import Copy, CopyFinder, FailedCopy
 from framework.ingest.tables.datasets import IngestionDatasets, known_tables_of
-from framework.ingest.tables.known_tables import first_position, known_table, recorded_reader
+from framework.ingest.tables.known_tables import begun_snapshots, known_table, recorded_reader
 from framework.ingest.tables.objects import SCHEMA_MISSING, target_of
 from framework.ingest.tables.outdated_copies import OutdatedCopies
 from framework.ingest.tables.payloads import free_name, generation_sql, payload_options, quoted_column
@@ -277,11 +278,13 @@ class _Expansion:
             state = store.read(spec.name)
             begun: dict[str, str | int] = {}
             if state is not None:
+                snapshots = begun_snapshots(self.storage, state)
                 begun = {
                     "generation": state.log_generation,
                     "advanceTo": state.position,
                     **log_relations(state, copies),
-                    "notAfter": first_position(self.storage, state),
+                    "notAfter": min((each.position for each in snapshots), default=0),
+                    "snapshots": json.dumps(sorted({each.horizon for each in snapshots})),
                     "reader": state.reader,
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()

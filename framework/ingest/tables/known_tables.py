@@ -11,6 +11,7 @@ from framework.ingest.copy_state import CopyState
 from framework.ingest.names import snapshot_flow_name
 from framework.ingest.progress import planned_basis
 from framework.ingest.state import GatewayState, GatewayStore, copy_elsewhere
+from framework.sources.databases.chunks import PlanBasis
 from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import TableName
 
@@ -75,19 +76,19 @@ def recorded_reader(storage: Storage, gateway: str) -> str:
     return "" if state is None else state.reader
 
 
-def first_position(storage: Storage, state: GatewayState) -> int:
-    """Return the position where the log must begin: the first snapshot's, if that began before the log was read.
+def begun_snapshots(storage: Storage, state: GatewayState) -> tuple[PlanBasis, ...]:
+    """Return the snapshots that began before the log was read: it must begin where the first of them has begun.
 
     Snapshots of a copy that came from another ingestion are left out: their positions belong to another log.
     """
     changes = state.gateway.changes
     is_rebuilt = GenerationStore(storage).manifest(changes, changes).in_state(GenerationState.BUILDING) is not None
     if is_rebuilt or _planned(storage, changes, changes) is not None:
-        return 0
+        return ()
     copies = ((each, state.copy(each.target)) for each in state.gateway.tables)
     own = (each for each, copy in copies if copy is not None and not is_rebuild_open(storage, copy))
     begun = (planned_basis(_planned(storage, each.target, each.snapshot_flow) or ()) for each in own)
-    return min((basis.position for basis in begun if basis is not None and basis.position), default=0)
+    return tuple(basis for basis in begun if basis is not None and basis.position)
 
 
 def _planned(storage: Storage, target: QualifiedName, flow: QualifiedName, least: int = 0) -> tuple[str, ...] | None:

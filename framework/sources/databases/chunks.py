@@ -87,7 +87,7 @@ class PlanBasis:
         position: the position of the log when the plan began; 0 if nothing reads the log.
         columns: the number of each column of the table; numbers are never reused.
         stamps: the stamp of each column, which changes when the column is altered.
-        horizon: all transactions below it had ended when the plan began, as text of the dialect.
+        horizon: all transactions below it had ended when the plan began, as text of the dialect; MySQL: the offset.
     """
 
     kind: ChunkKind

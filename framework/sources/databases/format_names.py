@@ -38,6 +38,7 @@ CHANGES_OPTIONS = (
     "unreadableRows",
     "identities",
     "notAfter",
+    "snapshots",
     "historyTables",
     "keys",
     "reader",

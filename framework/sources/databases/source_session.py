@@ -273,8 +273,13 @@ class SourceLog(Protocol):
         """
         ...
 
-    def settled_position(self, log: LogName) -> Position:
+    def settled_position(self, log: LogName, after: str | None = None) -> Position:
         """Return a position below which every change is visible to all later reads.
+
+        Args:
+            log: the log.
+            after: the stored offset of the stream of changes, whose positions it is compared with; None before the
+                first. Another server may have taken the place of the one that was read.
 
         Raises:
             SourceError: a transaction is open for too long, or the database can't be read.

@@ -15,7 +15,10 @@ from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.chunks.row_readers import has_fast_reader, read_fast
 from framework.sources.databases.mysql.chunks.tls_relay import tls_relay
 from framework.sources.databases.mysql.connecting import Login
+from framework.sources.databases.mysql.history import LogHistory
+from framework.sources.databases.mysql.position import read_log_end
 from framework.sources.databases.mysql.session import Session
+from framework.sources.databases.tables import TableName
 from tests.support.mysql_programs import MARIADB, MYSQL
 from tests.support.mysql_servers import MysqlServer
 
@@ -134,6 +137,55 @@ def test_a_refused_login_has_no_password_in_its_text(mysql_server: MysqlServer) 
         Session(connection)
     assert "hunter2" not in str(caught.value)
     assert "nobody" in str(caught.value)
+
+
+def test_each_missing_right_is_granted_by_the_statement_of_its_error(mysql_server: MysqlServer, database: str) -> None:
+    """To the account of the session, which has a host, until rows and the log can be read."""
+    name, account = database.rpartition("/")[2], "'stranger'@'localhost'"
+    mysql_server.query(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    mysql_server.query(f"CREATE TABLE {name}.u (id INT PRIMARY KEY)")
+    mysql_server.query(f"CREATE USER {account}")
+    mysql_server.query(f"GRANT SELECT ON {name}.u TO {account}")
+    connection = Connection(name="bank", uri=mysql_server.uri(name, user="stranger"))
+
+    def read() -> None:
+        with Session(connection) as session:
+            session.rows("SELECT id FROM t", table=TableName(schema=name, table="t"))
+            LogHistory(session, "test").begun(read_log_end(session))
+
+    granted = list[str]()
+    try:
+        for _ in range(3):
+            with pytest.raises(SourceError) as caught:
+                read()
+            assert caught.value.condition == "DATABASE_PERMISSION"
+            granted.append(str(caught.value.fields["statement"]))
+            mysql_server.query(granted[-1])
+        read()
+    finally:
+        mysql_server.query(f"DROP USER {account}")
+    assert granted == [
+        f"GRANT SELECT ON `{name}`.`t` TO {account}",
+        f"GRANT REPLICATION CLIENT ON *.* TO {account}",
+        f"GRANT REPLICATION SLAVE ON *.* TO {account}",
+    ]
+
+
+def test_a_database_without_rights_is_granted_by_the_statement_of_its_error(
+    mysql_server: MysqlServer, database: str
+) -> None:
+    """The login itself is refused."""
+    name = database.rpartition("/")[2]
+    mysql_server.query("CREATE USER stranger@localhost")
+    try:
+        with pytest.raises(SourceError) as caught:
+            Session(Connection(name="bank", uri=mysql_server.uri(name, user="stranger")))
+        statement = f"GRANT SELECT ON `{name}`.* TO 'stranger'@'localhost'"
+        assert (caught.value.condition, caught.value.fields["statement"]) == ("DATABASE_PERMISSION", statement)
+        mysql_server.query(statement)
+        Session(Connection(name="bank", uri=mysql_server.uri(name, user="stranger"))).close()
+    finally:
+        mysql_server.query("DROP USER stranger@localhost")
 
 
 def test_a_server_that_never_answers_is_unreachable() -> None:

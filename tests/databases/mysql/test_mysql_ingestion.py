@@ -103,17 +103,12 @@ def test_an_ingestion_from_snapshot_to_a_new_start(
     assert {each.state for each in status.tables} == {IngestedState.FOLLOWING}
     assert (status.gap, {each.lag_bytes for each in status.tables}) == (None, {0})
 
-    shop.run("UPDATE orders SET name = 'unread' WHERE id = 5")
-    unread = pipeline.reconcile("copies.orders", "database:bank/shop.orders")
-    assert [each.key for each in unread.differences] == [(5,)]
-    assert "the log has 1 changes of the table" in str(unread.uncertain)
     shop.run("TRUNCATE `lines`")
     shop.run("INSERT INTO `lines` VALUES (7, 'after', 1)")
     pipeline = shop.update()
     Operations(storage=pipeline.storage).resync(*GatewayTables(gateways=pipeline.gateways).table("shop.orders"), None)
     shop.run("DELETE FROM orders WHERE id = 3")
     pipeline = shop.update()
-    assert pipeline.reconcile("copies.orders", "database:bank/shop.orders").is_equal
 
     shop.run("UPDATE orders SET name = 'lost' WHERE id = 4")
     shop.server.purge_log()

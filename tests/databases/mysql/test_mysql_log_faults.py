@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.changes_source import MysqlLog
 from framework.sources.databases.mysql.history import LogHistory
+from framework.sources.databases.mysql.position import safe_position
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.position import position_of
@@ -265,3 +267,50 @@ def test_another_server_without_gtids_is_a_gap(own_server: Start, tmp_path: Path
     start = log.start()
     log.close()
     assert _lost(second, tmp_path, start).condition == f"{_LOST}.SOURCE"
+
+
+def test_a_log_begins_where_a_snapshot_began_or_not_at_all(own_server: Start, tmp_path: Path) -> None:
+    """If the log was not read before it was reset, or before another server took its place, nothing is guessed."""
+    server, other = (_server(own_server, MARIADB, server_id=number) for number in (1, 2))
+    for each in (server, other):
+        _fill(each)
+        _insert(each, 1, 2)
+    with Session(Connection(name="bank", uri=server.uri())) as session:
+        begun = safe_position(session)
+    options = {"notAfter": str(begun.order), "snapshots": json.dumps(["", begun.to_json()])}
+
+    def start(where: MysqlServer) -> str:
+        log = log_of(where, ["d.t"], tmp_path, **options)
+        try:
+            return log.start()
+        finally:
+            log.close()
+
+    _insert(server, 3)
+    assert StoredPosition.from_json(start(server)).place == begun.place
+    _insert(other, *range(3, 20))
+    with pytest.raises(SourceError, match=f"{_LOST}.SOURCE"):
+        start(other)
+    server.query("RESET MASTER")
+    with pytest.raises(SourceError, match=f"{_LOST}.LOG_RESET"):
+        start(server)
+    _insert(server, *range(10, 40))
+    with pytest.raises(SourceError, match=f"{_LOST}.LOG_REPLACED"):
+        start(server)
+
+
+def test_a_stream_that_begins_again_is_after_all_earlier_positions(own_server: Start, tmp_path: Path) -> None:
+    """As after a full refresh of the changes: the numbers of a log that was reset are lower than before."""
+    server = _server(own_server, MARIADB)
+    _fill(server)
+    server.query("FLUSH BINARY LOGS")
+    log = log_of(server, ["d.t"], tmp_path)
+    before = position_of(log.start()).order
+    log.close()
+    server.query("RESET MASTER")
+    again = log_of(server, ["d.t"], tmp_path, advanceTo=str(before))
+    start = again.start()
+    _insert(server, 1)
+    assert _read(again, start)[0] == [1]
+    again.close()
+    assert position_of(start).order > before

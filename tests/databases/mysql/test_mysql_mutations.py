@@ -18,7 +18,7 @@ from framework.sources.databases.mysql.log.changes import RowImages, TableChange
 from framework.sources.databases.mysql.log.compressed import payload_events
 from framework.sources.databases.mysql.log.events import Event
 from framework.sources.databases.mysql.log.row_decoder import RowDecoder
-from framework.sources.databases.mysql.log.transactions import Rows, Step, TransactionReader
+from framework.sources.databases.mysql.log.transactions import Step, TransactionReader
 from tests.databases.mysql import test_mysql_binlog_transactions as of_log
 from tests.databases.mysql import test_mysql_log_faults as of_faults
 from tests.databases.mysql import test_mysql_xa as of_xa
@@ -132,18 +132,6 @@ def pass_over_unknown_events(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transactions, "payload_events", mutated)
 
 
-def count_at_the_prepare(patch: pytest.MonkeyPatch) -> None:
-    """The rows of an XA transaction count when it is prepared."""
-
-    def mutated(self: TransactionReader, event: Event) -> Iterator[Step]:
-        if self._rows.is_copied(event.data):
-            yield from self._begin(event)
-            self._rows.add(event.kind, event.data)
-            yield Rows(len(event.data))
-
-    patch.setattr(TransactionReader, "_row_event", mutated)
-
-
 def trust_any_successor(patch: pytest.MonkeyPatch) -> None:
     """Another server goes on wherever it would, whatever its tables had before."""
     patch.setattr(LogHistory, "_unless_unread", lambda *_: None)
@@ -210,11 +198,6 @@ MUTATIONS = (
         pass_over_unknown_events,
         lambda place: of_log.test_compressed_transactions_are_read(place.server),
         MYSQL,
-    ),
-    Mutation(
-        "a prepared transaction counts at its commit",
-        count_at_the_prepare,
-        _world(of_log.test_a_prepared_transaction_counts_when_it_is_committed),
     ),
     Mutation(
         "a transaction that is prepared at the start is read at its commit",

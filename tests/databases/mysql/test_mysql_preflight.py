@@ -91,6 +91,11 @@ def test_tables_are_mended_by_their_statements(own_server: Callable[..., MysqlSe
     cascades = [] if name == MYSQL else ["MYSQL_CASCADES"]  # MySQL 9.6 and newer logs the rows
     expected = [*cascades, "DATABASE_TABLE_WITHOUT_KEY", "MYSQL_NO_TRANSACTIONS"]
     assert [each.split()[0] for each in found] == expected
+    # The catalog hides foreign keys from a user who may only read.
+    server.query("CREATE USER copier@localhost")
+    server.query("GRANT SELECT ON d.* TO copier@localhost")
+    server.query("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO copier@localhost")
+    assert _findings(server, _T, _CHILD, _WITHOUT_KEY, _OLD, user="copier") == found
     _mend(server, found)
     assert _findings(server, _T, _CHILD, _WITHOUT_KEY, _OLD) == {}
 

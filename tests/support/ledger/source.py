@@ -165,9 +165,9 @@ class LedgerSource:
             self.ledger.follow(name.table)
         return self.settled_position(log)
 
-    def settled_position(self, log: LogName) -> Position:
+    def settled_position(self, log: LogName, after: str | None = None) -> Position:
         """Return the end, which every later read sees."""
-        del log
+        del log, after
         return Position(order=self.ledger.end, text=f"change {self.ledger.end}")
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:

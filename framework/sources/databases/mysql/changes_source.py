@@ -5,6 +5,7 @@ The server keeps nothing for a reader: it removes its log by age. The offset has
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from framework.sources.databases.mysql.history import LogHistory, WatchedStream,
 from framework.sources.databases.mysql.log.binlog_connection import LogStart
 from framework.sources.databases.mysql.log.changes import CopiedTable
 from framework.sources.databases.mysql.log.gtids import MySqlGtids
-from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.log.places import LogPlace, epoch_of
 from framework.sources.databases.mysql.log.prepared_transactions import find_prepared
 from framework.sources.databases.mysql.log.texts import ServerTexts
 from framework.sources.databases.mysql.log.transactions import Begin, Commit, Idle, Rows, Step, TransactionReader
@@ -54,6 +55,7 @@ class ChangesRequest:
     advance_to: int
     keeps_unreadable: bool
     not_after: int
+    snapshots: tuple[StoredPosition, ...]
     keys: dict[TableName, tuple[str, ...]]
     reader: str
     server_id: int
@@ -81,6 +83,9 @@ class ChangesRequest:
             advance_to=options.number("advanceTo", 0, least=0),
             keeps_unreadable=options.choice("unreadableRows", ("fail", "keep")) == "keep",
             not_after=options.number("notAfter", 0, least=0),
+            snapshots=tuple(
+                StoredPosition.from_json(each) for each in json.loads(options.text("snapshots", "[]")) if each
+            ),
             keys=options.columns_of_tables("keys"),
             reader=reader,
             server_id=given or server_id_of(reader, name),
@@ -189,8 +194,11 @@ class MysqlLog:
             history = LogHistory(session, request.name)
             if not request.not_after:
                 found = history.exact(safe_position(session))
-                begun, state = history.begun(found.place), read_state(session)
-                return replace(found, begun=begun, state=state, tables=request.tables).to_json()
+                place = found.place.after(request.advance_to)
+                begun, state = history.begun(place), read_state(session)
+                return replace(found, place=place, begun=begun, state=state, tables=request.tables).to_json()
+            for each in request.snapshots:
+                history.require_log_of(each)
             place = _place_of(session, request.not_after)
             found = StoredPosition(place=place, source=read_identity(session), tables=request.tables)
             history.require(found)
@@ -212,7 +220,7 @@ class MysqlLog:
         begin, finish = (StoredPosition.from_json(each) for each in (start, end))
         self.release()
         reading = self._at(begin)
-        if reading.place.epoch == finish.place.epoch:
+        if (reading.place.epoch, reading.stored.source) == (finish.place.epoch, finish.source):
             batch = reading.read(begin, self._writer(reading), Goal(target=finish.place))
             if batch.end != finish.order:
                 # Its rows would come twice, or not at all.
@@ -381,4 +389,4 @@ def _place_of(session: Session, order: int) -> LogPlace:
     end = read_log_end(session)
     base, _, digits = end.file.rpartition(".")
     file = order >> _NUMBER_BITS & (1 << 21) - 1
-    return LogPlace(f"{base}.{file:0{len(digits)}d}", order & (1 << _NUMBER_BITS) - 1, order >> 57)
+    return LogPlace(f"{base}.{file:0{len(digits)}d}", order & (1 << _NUMBER_BITS) - 1, epoch_of(order))

@@ -57,7 +57,7 @@ CONDITIONS: dict[str, Condition] = {
     "MYSQL_CASCADES": Condition(
         "{table} has foreign keys that change its rows with those of another table ({keys}); this server does not log "
         "such changes, and the copy would miss them.",
-        "Run as its owner, and let the application delete the rows: `{statement}`.",
+        f"Run as its owner, and let the application delete the rows: `{{statement}}`. {READ_AGAIN}",
     ),
     "MYSQL_NO_ORDER_OF_COMMITS": Condition(
         "The server has no GTIDs, and does not show which transactions are being committed, so that no position of its "
@@ -71,7 +71,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "MYSQL_LOG_UNREADABLE": Condition(
         "The server refuses to send its log: {cause}.",
-        "Grant the user REPLICATION SLAVE, and see the log of the server.",
+        "See the log of the server.",
     ),
     "DATABASE_POSITION_LOST.GTIDS_MISSING": Condition(
         "The server {now} has taken the place of {before}, but lacks transactions that were read ({reader}, up to "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from traceback import clear_frames
 
@@ -29,16 +29,26 @@ _BY_NUMBER = {
     2026: "DATABASE_TLS_FAILED",
 }
 _TLS = re.compile(r"ssl|certificate|tls", re.IGNORECASE)
+RIGHT_MISSING, _NO_DATABASE = 1227, 1044
+_OF_LOG = {"REPLICATION SLAVE": "REPLICATION SLAVE", "REPLICATION CLIENT": "REPLICATION CLIENT"} | {
+    "BINLOG MONITOR": "REPLICATION CLIENT"  # the name in MariaDB, which takes both
+}
+_OWN_DATABASE = re.compile(r"for user (?P<account>'[^']*'@'[^']*') to database '(?P<database>[^']*)'")
 _LOCK_WAIT = 1205
+Account = Callable[[], str | None]
+"""Returns the account that a session has, as SQL; None if the server gives no answer."""
 
 
 @contextmanager
-def named_errors(connection: Connection, *, table: TableName | None = None) -> Iterator[None]:
+def named_errors(
+    connection: Connection, *, table: TableName | None = None, account: Account | None = None
+) -> Iterator[None]:
     """Raise the errors of PyMySQL in the block as named errors.
 
     Args:
         connection: the connection, whose password is removed from the text.
         table: the table that the block reads.
+        account: of the session, for the statement that grants a missing right.
 
     Raises:
         SourceError: a condition `DATABASE_…`.
@@ -48,7 +58,7 @@ def named_errors(connection: Connection, *, table: TableName | None = None) -> I
     except (pymysql.Error, OSError) as error:
         clear_frames(error.__traceback__)
         # The driver's own exception is not chained: a traceback would print its text, which may have the password.
-        raise named_error(error, connection, table=table) from None
+        raise named_error(error, connection, table=table, account=account) from None
 
 
 def number_of(error: BaseException) -> int:
@@ -57,7 +67,9 @@ def number_of(error: BaseException) -> int:
     return first if isinstance(first, int) else 0
 
 
-def named_error(error: Exception, connection: Connection, *, table: TableName | None = None) -> SourceError:
+def named_error(
+    error: Exception, connection: Connection, *, table: TableName | None = None, account: Account | None = None
+) -> SourceError:
     """Return the named error of a driver's exception."""
     number = number_of(error)
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
@@ -66,25 +78,42 @@ def named_error(error: Exception, connection: Connection, *, table: TableName | 
         condition = _UNREACHABLE
     if condition == _UNREACHABLE and _TLS.search(text):
         condition = "DATABASE_TLS_FAILED"
-    user = Login.of(connection).user
+    user = account() if account is not None and condition == _PERMISSION else None
     return SourceError(
         condition,
         connection=connection.name,
         address=connection.address,
         cause=one_line(connection.hide(text)).rstrip(". "),
         state=str(number or "none"),
-        table=table or "a table of the query",
+        table="the log of the server" if number == RIGHT_MISSING else table or "a table of the query",
         tls_parameters=FACTS.tls_parameters,
         login_rules=FACTS.login_rules,
-        role=f"'{user}'",
-        statement=grant_select(user, table),
+        role=f"'{Login.of(connection).user}'",
+        statement=_grant(number, text, user or f"'{Login.of(connection).user}'", table),
     )
 
 
-def grant_select(user: str, table: TableName | None) -> str:
-    """Return the statement that lets a user read a table."""
+def account_sql(current_user: str) -> str:
+    """Return what CURRENT_USER() says as SQL: a user is an account together with its host.
+
+    Examples:
+        >>> account_sql("copier@%")
+        "'copier'@'%'"
+    """
+    name, _, host = current_user.rpartition("@")
+    return f"'{name}'@'{host}'"
+
+
+def _grant(number: int, text: str, account: str, table: TableName | None) -> str:
+    """Return the statement that grants what an error of the server misses."""
+    if number == RIGHT_MISSING:
+        right = next((granted for name, granted in _OF_LOG.items() if name in text), "REPLICATION CLIENT")
+        return f"GRANT {right} ON *.* TO {account}"
+    own = _OWN_DATABASE.search(text) if number == _NO_DATABASE else None
+    if own is not None:
+        return f"GRANT SELECT ON {quoted(own['database'])}.* TO {own['account']}"
     place = "*.*" if table is None else table_sql(table)
-    return f"GRANT SELECT ON {place} TO '{user}'"
+    return f"GRANT SELECT ON {place} TO {account}"
 
 
 def quoted(name: str) -> str:

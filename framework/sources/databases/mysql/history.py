@@ -12,7 +12,11 @@ import threading
 import zlib
 from dataclasses import dataclass, replace
 
+import pymysql
+
+from framework.foundation.errors import SourceError
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.faults import RIGHT_MISSING, named_error
 from framework.sources.databases.mysql.gtid_runs import GtidRuns
 from framework.sources.databases.mysql.log.binlog_connection import NOT_IN_LOG, EventStream, LogRefusedError, LogStart
 from framework.sources.databases.mysql.log.errant import errant_transaction
@@ -39,7 +43,12 @@ class WatchedStream(EventStream):
 
     def read(self) -> Event | None:
         """Return the next event."""
-        event = super().read()
+        try:
+            event = super().read()
+        except LogRefusedError as error:
+            if error.code == RIGHT_MISSING:
+                raise _denied(self._source, error) from None
+            raise
         if event is not None and event.kind == EventType.FORMAT_DESCRIPTION:
             self.begun = event.seconds
         return event
@@ -53,6 +62,12 @@ def server_id_of(*parts: object) -> int:
         True
     """
     return zlib.crc32("/".join(map(str, parts)).encode()) % _MOST_SERVER_ID | (1 << 31)
+
+
+def _denied(connection: Connection, error: LogRefusedError) -> SourceError:
+    with Session(connection) as session:
+        denied = pymysql.OperationalError(error.code, error.cause)
+        return named_error(denied, connection, account=session.account)
 
 
 def open_stream(connection: Connection, start: LogStart) -> WatchedStream:
@@ -95,6 +110,23 @@ class LogHistory:
         if isinstance(found, Gap):
             raise found.error()
         return found
+
+    def require_log_of(self, snapshot: StoredPosition) -> None:
+        """Refuse a log that is not the one of the position where a snapshot began.
+
+        Nothing was read from it yet that would recognize it. MySQL's says too little of what is before a position.
+
+        Raises:
+            SourceError: DATABASE_POSITION_LOST with its kind, or the server gives no answer.
+        """
+        identity, gap = read_identity(self.session), self._missing(snapshot)
+        if identity != snapshot.source:
+            gap = self._gap("SOURCE", snapshot, kind="the server", before=snapshot.source, now=identity)
+        elif gap is None and self.session.server.is_mariadb:
+            is_same = gtids_at(self.session, snapshot.place) == snapshot.gtids
+            gap = None if is_same else self._gap("LOG_REPLACED", snapshot)
+        if gap is not None:
+            raise gap.error()
 
     def continued(self, stored: StoredPosition) -> StoredPosition | Gap:
         """Return the position where the log goes on, or the gap.

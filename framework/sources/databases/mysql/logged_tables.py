@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from framework.foundation.errors import SluiceError, UserError
+from framework.sources.databases.mysql.preflight import read_cascades
+from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import SourceTable, TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlTables:
-    """The tables of the server's log; its `continuity` is the identity of a table."""
+    """The tables of the server's log; its `continuity` is the identity of a table.
+
+    Args:
+        session: any session of the server.
+        cascades: the fields of the error of each table whose rows foreign keys change without an entry in the log.
+    """
+
+    session: Session
+    cascades: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def has_log(self) -> bool:
@@ -29,9 +40,8 @@ class MysqlTables:
         return source.identity
 
     def among(self, sources: Sequence[SourceTable]) -> MysqlTables:
-        """Return the same tables."""
-        del sources
-        return self
+        """Return the tables with the foreign keys of some of them."""
+        return replace(self, cascades=read_cascades(self.session, [each.name for each in sources]))
 
     def fault(self, source: SourceTable, continuity: str) -> SluiceError | None:
         """Return the error of a table that was replaced; else None."""
@@ -40,7 +50,10 @@ class MysqlTables:
         return None
 
     def refuse(self, source: SourceTable, known: KnownTable | None) -> None:
-        """Refuse a table that was replaced."""
+        """Refuse a table that was replaced, or whose rows change without an entry in the log."""
+        if source.name in self.cascades:
+            fields: Mapping[str, Any] = self.cascades[source.name]
+            raise UserError("MYSQL_CASCADES", table=source.name, **fields)
         if known is None:
             return
         fault = self.fault(source, known.continuity) or self.fault(source, known.planned)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from framework.foundation.clock import Clock, SystemClock
 from framework.foundation.errors import SourceError
+from framework.sources.databases.mysql.faults import account_sql
 from framework.sources.databases.mysql.log.places import LogPlace
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.stored_position import StoredPosition
@@ -138,7 +139,7 @@ def _holders_of_commit(session: Session) -> set[str]:
         is_shown = session.rows(_SHOWS_LOCKS) == [(1,)]
         found = session.rows(_COMMITTING)
     except SourceError as error:
-        user = session.rows("SELECT CURRENT_USER()")[0][0]
+        user = account_sql(str(session.rows("SELECT CURRENT_USER()")[0][0]))
         statement = f"GRANT SELECT ON performance_schema.* TO {user}"
         raise SourceError("MYSQL_NO_ORDER_OF_COMMITS", cause=error.what.rstrip("."), statement=statement) from error
     if not is_shown:

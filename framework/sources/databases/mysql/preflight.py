@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from framework.foundation.errors import SourceError
 from framework.sources.databases.findings import PreflightFinding, Severity
-from framework.sources.databases.mysql.faults import quoted, table_sql
+from framework.sources.databases.mysql.faults import account_sql, table_sql
 from framework.sources.databases.mysql.retention import RETENTION, retention_seconds
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.tables.catalog import read_tables
@@ -33,12 +33,13 @@ _RIGHTS = {
     "REPLICATION SLAVE": ("reading the log", ("REPLICATION SLAVE",)),
     "REPLICATION CLIENT": ("reading where the log ends", ("REPLICATION CLIENT", "BINLOG MONITOR")),
 }
-_CASCADES = """
-SELECT constraint_name, referenced_table_name FROM information_schema.referential_constraints
-WHERE constraint_schema = %s AND table_name = %s
-  AND (delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT'))
-ORDER BY constraint_name
-"""
+# The catalog shows foreign keys only to users who may change the table.
+_FOREIGN_KEY = re.compile(
+    r"^ *CONSTRAINT `(?P<key>(?:[^`]|``)+)` FOREIGN KEY \(.*\) REFERENCES (?P<parent>.+?) \(.*\).*"
+    r" ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT)",
+    re.MULTILINE,
+)
+_UNSEEN = ("DATABASE_TABLE_MISSING", "DATABASE_PERMISSION")
 _TABLES = """
 SELECT table_schema, table_name, engine FROM information_schema.tables WHERE (table_schema, table_name) IN
 """
@@ -53,10 +54,9 @@ class _Facts:
 
     @classmethod
     def of(cls, session: Session) -> _Facts:
-        user = str(session.rows("SELECT CURRENT_USER()")[0][0])
-        name, _, host = user.rpartition("@")
+        user = account_sql(str(session.rows("SELECT CURRENT_USER()")[0][0]))
         grants = "\n".join(str(row[0]) for row in session.rows("SHOW GRANTS"))
-        return cls(session, session.variables(_VARIABLES), f"'{name}'@'{host}'", grants)
+        return cls(session, session.variables(_VARIABLES), user, grants)
 
 
 def check(session: Session, tables: Sequence[TableName]) -> tuple[PreflightFinding, ...]:
@@ -186,7 +186,7 @@ def _right_findings(facts: _Facts) -> Iterator[PreflightFinding]:
 
 def _table_findings(facts: _Facts, names: Sequence[TableName]) -> Iterator[PreflightFinding]:
     found = read_tables(facts.session, names)
-    engines = _engines(facts.session, names)
+    engines, cascades = _engines(facts.session, names), read_cascades(facts.session, names)
     for name in names:
         table = found[name]
         if isinstance(table, SourceError):
@@ -204,7 +204,8 @@ def _table_findings(facts: _Facts, names: Sequence[TableName]) -> Iterator[Prefl
                 engine=engine,
                 statement=f"ALTER TABLE {table_sql(name)} ENGINE = InnoDB",
             )
-        yield from _cascade_findings(facts.session, name)
+        if name in cascades:
+            yield PreflightFinding.of("MYSQL_CASCADES", Severity.ERROR, table=name, **cascades[name])
 
 
 def _engines(session: Session, names: Sequence[TableName]) -> dict[TableName, str]:
@@ -226,17 +227,31 @@ def _key_findings(table: SourceTable) -> Iterator[PreflightFinding]:
     )
 
 
-def _cascade_findings(session: Session, name: TableName) -> Iterator[PreflightFinding]:
+def read_cascades(session: Session, names: Sequence[TableName]) -> dict[TableName, dict[str, str]]:
+    """Return the fields of the error of each table whose rows foreign keys change without an entry in the log.
+
+    Raises:
+        SourceError: the database can't be read.
+    """
     server = session.server
     if not server.is_mariadb and server.version >= _LOGS_CASCADES:
-        return
-    keys = session.rows(_CASCADES, [name.schema, name.table], table=name)
-    if keys:
-        drops = ", ".join(f"DROP FOREIGN KEY {quoted(key)}" for key, _ in keys)
-        yield PreflightFinding.of(
-            "MYSQL_CASCADES",
-            Severity.ERROR,
-            table=name,
-            keys=", ".join(f"{key} of {parent}" for key, parent in keys),
-            statement=f"ALTER TABLE {table_sql(name)} {drops}",
-        )
+        return {}
+    found = {}
+    for name in names:
+        keys = _cascading_keys(session, name)
+        if keys:
+            drops = ", ".join(f"DROP FOREIGN KEY `{key}`" for key, _ in keys)
+            statement = f"ALTER TABLE {table_sql(name)} {drops}"
+            found[name] = {"keys": ", ".join(f"{key} of {parent}" for key, parent in keys), "statement": statement}
+    return found
+
+
+def _cascading_keys(session: Session, name: TableName) -> list[tuple[str, str]]:
+    """Return the foreign keys of a table that change its rows, with the tables that they refer to."""
+    try:
+        definition = str(session.rows(f"SHOW CREATE TABLE {table_sql(name)}", table=name)[0][1])
+    except SourceError as error:
+        if error.condition not in _UNSEEN:
+            raise
+        return []
+    return [(each["key"], each["parent"].replace("`", "")) for each in _FOREIGN_KEY.finditer(definition)]

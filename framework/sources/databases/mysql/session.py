@@ -14,7 +14,7 @@ import pymysql
 
 from framework.sources.databases.connections import Connection
 from framework.sources.databases.mysql.connecting import Login
-from framework.sources.databases.mysql.faults import named_errors
+from framework.sources.databases.mysql.faults import account_sql, named_errors
 from framework.sources.databases.mysql.servers import Server
 from framework.sources.databases.tables import TableName
 
@@ -146,9 +146,16 @@ class Session:
         Raises:
             SourceError: the query fails.
         """
-        with named_errors(self.connection, table=table), self.raw.cursor() as cursor:
+        with named_errors(self.connection, table=table, account=self.account), self.raw.cursor() as cursor:
             cursor.execute(query, arguments or None)
             return list(cursor.fetchall())
+
+    def account(self) -> str | None:
+        """Return the account of the session as SQL; None if the server gives no answer."""
+        with suppress(pymysql.Error, OSError), self.raw.cursor() as cursor:
+            cursor.execute("SELECT CURRENT_USER()")
+            return account_sql(str((cursor.fetchone() or ("",))[0]))
+        return None
 
     def execute(self, statement: str, arguments: Arguments = ()) -> None:
         """Run a statement that has no result.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -92,17 +93,22 @@ class MysqlSource:
     def logged_tables(self, log: LogName) -> MysqlTables:
         """Return the tables of the log: all of them."""
         del log
-        return MysqlTables()
+        return MysqlTables(session=self.session)
 
     def ensure_position(self, log: LogName, names: Sequence[TableName], *, reader: str = "") -> Position:
         """Return a safe position; nothing is made at the server."""
         del names, reader
         return self.settled_position(log)
 
-    def settled_position(self, log: LogName) -> Position:
-        """Return a position below which every change is visible."""
+    def settled_position(self, log: LogName, after: str | None = None) -> Position:
+        """Return a position below which every change is visible, in the epoch in which the log goes on."""
         del log
-        return safe_position(self.session).position
+        found = safe_position(self.session)
+        if after is None:
+            return found.position
+        stored = StoredPosition.from_json(after)
+        epoch = stored.place.epoch + (stored.source != found.source)
+        return replace(found, place=replace(found.place, epoch=epoch)).position
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:
         """Do nothing: the server keeps nothing for a reader."""

@@ -126,6 +126,7 @@ class SourceTableCopy:
             advance_to=0,
             keeps_unreadable=True,
             not_after=0,
+            snapshots=(),
             keys={},
             reader=_READER,
             # Another reader with the same number would be disconnected.
@@ -162,7 +163,7 @@ class SourceTableCopy:
         selected = ", ".join(column.select_expression(quoted(column.name)) for column in types)
         query = f"SELECT {selected} FROM {table_sql(self.name)}"
         with (
-            named_errors(self.connection, table=self.name),
+            named_errors(self.connection, table=self.name, account=session.account),
             pq.ParquetWriter(path, schema, compression="zstd") as writer,
         ):
             for batch in read_slowly(session, query):

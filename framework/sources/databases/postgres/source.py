@@ -114,8 +114,9 @@ class PostgresSource:
         found = position.ensure_position(self.session, log.position, log.tables, names, reader=reader)
         return _position(found.lsn)
 
-    def settled_position(self, log: LogName) -> Position:
+    def settled_position(self, log: LogName, after: str | None = None) -> Position:
         """Return the end of the durable log, once every transaction that committed before it is visible."""
+        del after
         return _position(position.settled_position(self.session, log.position))
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:

@@ -111,9 +111,9 @@ class SqlServerSource:
         del reader
         return position.ensure_position(self.session, log, names)
 
-    def settled_position(self, log: LogName) -> Position:
+    def settled_position(self, log: LogName, after: str | None = None) -> Position:
         """Return the end of what the capture job has read: chunks wait for the locks of what is before it."""
-        del log
+        del log, after
         return position_at(self._way, read_end(self.session))
 
     def drop_position(self, log: LogName, *, reader: str = "") -> None:

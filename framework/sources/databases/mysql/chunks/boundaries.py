@@ -26,6 +26,7 @@ from framework.sources.databases.chunks import (
 from framework.sources.databases.mysql.chunks.chunk_sql import filter_check_sql, key_columns, next_bound_sql
 from framework.sources.databases.mysql.faults import named_error, number_of
 from framework.sources.databases.mysql.session import Session
+from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.mysql.tables.catalog import CatalogTable, describe_table
 from framework.sources.databases.tables import TableName
 
@@ -49,7 +50,7 @@ class BoundaryWalker:
         row_filter: SQL condition; bounds ignore it, chunks apply it.
         chunk_bytes: target of a chunk on disk; by the size of the table if omitted.
         identity: what must identify the table; empty for any.
-        position: the position of the log, for the plan.
+        position: the position of the log, for the plan; None if nothing reads the log.
         least_rows: fewest rows of a chunk, however wide.
     """
 
@@ -63,7 +64,7 @@ class BoundaryWalker:
         row_filter: str | None = None,
         chunk_bytes: int | None = None,
         identity: str = "",
-        position: int = 0,
+        position: StoredPosition | None = None,
         least_rows: int = _LEAST_ROWS,
     ) -> None:
         self._session = session
@@ -126,7 +127,8 @@ class BoundaryWalker:
         except pymysql.Error as error:
             if number_of(error) in _FILTER_FAULTS:
                 raise filter_fault(self._table, self._row_filter, str(error.args[-1])) from error
-            raise named_error(error, self._session.connection, table=self._table) from error
+            account = self._session.account
+            raise named_error(error, self._session.connection, table=self._table, account=account) from error
 
     def _checked(self, offset: SnapshotOffset | None) -> CatalogTable:
         table = describe_table(self._session, self._table)
@@ -163,7 +165,9 @@ class BoundaryWalker:
         return tuple(bounds)
 
 
-def plan_basis(table: CatalogTable, source_identity: str, generation: int, position: int) -> PlanBasis:
+def plan_basis(
+    table: CatalogTable, source_identity: str, generation: int, position: StoredPosition | None
+) -> PlanBasis:
     """Return the facts that a plan of a table depends on."""
     key = key_columns(table)
     source = table.source
@@ -174,7 +178,8 @@ def plan_basis(table: CatalogTable, source_identity: str, generation: int, posit
         key=key,
         generation=generation,
         continuity=source.identity,
-        position=position,
+        position=0 if position is None else position.order,
+        horizon="" if position is None else position.to_json(),
         columns=tuple((column.name, column.identity.number) for column in source.columns),
         stamps=tuple((column.name, column.identity.stamp) for column in source.columns),
     )

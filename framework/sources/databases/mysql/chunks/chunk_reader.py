@@ -107,7 +107,7 @@ class ChunkReader:
                 self._refuse_text(table, columns, chunk)
                 raise
             except (pymysql.Error, ReaderError) as error:
-                raise self._fault(chunk, error) from None
+                raise self._fault(session, chunk, error) from None
             # The reader may be slow, so that the first connection is closed by now.
             with Session(self._connection) as later:
                 self._refuse_changed(describe_table(later, self._table))
@@ -216,7 +216,7 @@ class ChunkReader:
                 except UnicodeDecodeError as error:
                     column.refuse(str(error.object)[2:-1])
 
-    def _fault(self, chunk: Chunk, error: Exception) -> SourceError:
+    def _fault(self, session: Session, chunk: Chunk, error: Exception) -> SourceError:
         if number_of(error) in _TIMED_OUT:
             return SourceError(
                 "SNAPSHOT_CHUNK_TIMEOUT",
@@ -225,4 +225,4 @@ class ChunkReader:
                 message=self._connection.hide(str(error.args[-1])),
                 seconds=_STATEMENT_SECONDS,
             )
-        return named_error(error, self._connection, table=self._table)
+        return named_error(error, self._connection, table=self._table, account=session.account)

@@ -13,6 +13,7 @@ from framework.sources.databases.mysql.chunks.boundaries import BoundaryWalker
 from framework.sources.databases.mysql.chunks.chunk_reader import ChunkReader
 from framework.sources.databases.mysql.position import read_identity, safe_position
 from framework.sources.databases.mysql.session import OpenConnections, Session
+from framework.sources.databases.mysql.stored_position import StoredPosition
 from framework.sources.databases.mysql.tables.catalog import read_table
 from framework.sources.databases.mysql.values.types import ColumnType, check_text_columns, column_types
 from framework.sources.databases.options import Options
@@ -92,9 +93,7 @@ class SnapshotRequest:
         The position is read before the first chunk, so every change that a chunk misses is in the log.
         """
         with Session(self.connection) as session:
-            position = 0
-            if start is None and self.log is not None:
-                position = safe_position(session).order
+            position = safe_position(session) if start is None and self.log is not None else None
             return self._walker(session, position).plan(start, most_chunks=most_chunks)
 
     def confirm(self, planned: SnapshotOffset) -> None:
@@ -106,7 +105,7 @@ class SnapshotRequest:
         with Session(self.connection) as session:
             self._walker(session).confirm(planned)
 
-    def _walker(self, session: Session, position: int = 0) -> BoundaryWalker:
+    def _walker(self, session: Session, position: StoredPosition | None = None) -> BoundaryWalker:
         return BoundaryWalker(
             session,
             self.table,

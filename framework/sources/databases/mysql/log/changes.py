@@ -17,7 +17,7 @@ from framework.sources.databases.mysql.log.row_decoder import (
     Selection,
     UnreadableColumnError,
 )
-from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDecoder
+from framework.sources.databases.mysql.log.table_map import IF_SET, LoggedTable, TextDecoder
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import REPLACED, UNREADABLE
 
@@ -87,7 +87,7 @@ def read_images(data: bytes, table: LoggedTable, *, has_extra: bool, is_update: 
     whole = (1 << width) - 1
     for _ in range(1 + is_update):
         if int.from_bytes(data[at : at + size], "little") & whole != whole:
-            return RowImages(at, "its rows lack columns: binlog_row_image was not FULL")
+            return RowImages(at, f"its rows lack columns: binlog_row_image was not FULL; {IF_SET}")
         at += size
     return RowImages(at)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from framework.foundation.errors import SourceError
@@ -11,6 +11,11 @@ FIRST_OFFSET = 4
 """The offset of the first event of a file, after its magic number."""
 
 _OFFSET_BITS, _FILE_BITS, _EPOCH_BITS = 36, 21, 6
+
+
+def epoch_of(order: int) -> int:
+    """Return the epoch of an order."""
+    return order >> (_OFFSET_BITS + _FILE_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,19 @@ class LogPlace:
         if number >> _FILE_BITS or self.offset >> _OFFSET_BITS or self.epoch >> _EPOCH_BITS:
             raise SourceError("DATABASE_POSITION_INVALID", problem=f"`{self.text}` is beyond the places with an order")
         return (self.epoch << _FILE_BITS | number) << _OFFSET_BITS | self.offset
+
+    def after(self, order: int) -> LogPlace:
+        """Return the same place in the first epoch in which it is not before an order of an earlier time.
+
+        The log was reset, or another server has it, if its numbers are lower now.
+
+        Examples:
+            >>> before = LogPlace("binlog.000007", 4, 1).order
+            >>> [LogPlace(file, 4).after(before).epoch for file in ("binlog.000008", "binlog.000001")]
+            [1, 2]
+        """
+        found = replace(self, epoch=epoch_of(order))
+        return found if found.order >= order else replace(found, epoch=found.epoch + 1)
 
     @property
     def text(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from framework.sources.databases.tables import TableName
@@ -97,7 +97,7 @@ class StatementKind(StrEnum):
     PARTITION = "partition"
     """It removes or exchanges the rows of a partition, which the log does not have."""
     SCHEMA = "schema"
-    """It drops or changes a schema."""
+    """It drops a schema."""
     UNKNOWN = "unknown"
 
 
@@ -111,6 +111,7 @@ class Statement:
         new_tables: the names that it gives to tables.
         schema: the schema of a statement on a whole schema, else the default schema of its session.
         xid: the XA transaction of its statements.
+        is_replacing: whether it drops a table of the name that it creates.
         text: its text, cut.
     """
 
@@ -119,6 +120,7 @@ class Statement:
     new_tables: tuple[TableName, ...] = ()
     schema: str = ""
     xid: str = ""
+    is_replacing: bool = False
     text: str = ""
 
 
@@ -243,11 +245,12 @@ class _Reader:
         return self._of(StatementKind.RENAME, old, new)
 
     def read_create(self) -> Statement:
+        is_replacing = self._word() == "OR"
         self._skip(frozenset({"OR", "REPLACE"}))
         word = self._next()
         if word == "TABLE":
             self._skip()
-            return self._named(StatementKind.CREATE)
+            return replace(self._named(StatementKind.CREATE), is_replacing=is_replacing)
         if word in _SCHEMAS:
             return self._of(StatementKind.HARMLESS)
         return self._of(StatementKind.HARMLESS if word in _HARMLESS_OBJECTS else StatementKind.UNKNOWN)
@@ -348,8 +351,13 @@ def _parts(words: Sequence[str]) -> list[list[str]]:
 
 
 def _rewrites(part: Sequence[str]) -> bool:
-    """Whether a part of an ALTER TABLE may change values of rows, or which column has them."""
+    """Whether a part of an ALTER TABLE may change values of rows, or which column has them.
+
+    A foreign key may do so from then on: MariaDB does not log the rows that it changes with those of its parent.
+    """
     verb, *rest = part or [""]
+    if "REFERENCES" in rest and not {"CASCADE", "SET"}.isdisjoint(rest):
+        return True
     if verb in ("CHANGE", "MODIFY", "CONVERT"):
         return True
     if verb == "RENAME":

@@ -15,6 +15,8 @@ from framework.sources.databases.tables import TableName
 
 BINARY_COLLATION = 63
 """The number of the collation `binary`, which has the number in every version."""
+IF_SET = "if the server is set so, `sluice ingest preflight` has the statement"
+"""What a person does about a setting that leaves something out of the log."""
 
 
 class FieldType(IntEnum):
@@ -223,7 +225,8 @@ def read_table_map(data: bytes, texts: TextDecoder, *, is_mariadb: bool) -> Logg
     nulls, at = data[at : at + (count + 7) // 8], at + (count + 7) // 8
     parts = dict(_read_parts(data, at))
     if _Metadata.COLUMN_NAME not in parts:
-        return LoggedTable(table, (), "the log lacks the names of its columns: binlog_row_metadata was not FULL")
+        problem = f"the log lacks the names of its columns: binlog_row_metadata was not FULL; {IF_SET}"
+        return LoggedTable(table, (), problem)
     try:
         columns = _describe(
             fields, nulls, parts, _Dialect(texts, (*_TEXTS, FieldType.GEOMETRY if is_mariadb else FieldType.VECTOR))

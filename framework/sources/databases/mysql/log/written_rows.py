@@ -8,7 +8,7 @@ from framework.sources.databases.mysql.log.changes import CopiedTable, TableChan
 from framework.sources.databases.mysql.log.compressed import maria_rows
 from framework.sources.databases.mysql.log.events import HEADER_SIZE, EventType
 from framework.sources.databases.mysql.log.statements import Statement, StatementKind
-from framework.sources.databases.mysql.log.table_map import LoggedTable, TextDecoder, read_table_map, table_name
+from framework.sources.databases.mysql.log.table_map import IF_SET, LoggedTable, TextDecoder, read_table_map, table_name
 from framework.sources.databases.streams.change_rows import ChangeBuffer, ChangeKind
 from framework.sources.databases.tables import TableName
 
@@ -81,7 +81,7 @@ class WrittenRows:
             self.refuse_all("an event has rows of a table that is not described")
             return
         if kind == _UPDATES_PARTLY:
-            changes.refuse("an update has parts of JSON values: binlog_row_value_options was PARTIAL_JSON")
+            changes.refuse(f"an update has parts of JSON values: binlog_row_value_options was PARTIAL_JSON; {IF_SET}")
             return
         if kind in _PLAIN:
             kind = _PLAIN[kind]
@@ -114,7 +114,7 @@ class WrittenRows:
             if kind == StatementKind.TRUNCATE:
                 self._of(table).truncate()
             elif kind == StatementKind.DML:
-                problem = f"the log has a statement instead of its rows: {statement.text}"
+                problem = f"the log has a statement instead of its rows: {statement.text}; {IF_SET}"
                 self._of(table).refuse(problem)
             elif kind == StatementKind.PARTITION:
                 self._of(table).refuse(f"rows were removed with a partition: {statement.text}")
@@ -132,15 +132,10 @@ class WrittenRows:
 
     def _left(self, statement: Statement) -> set[TableName]:
         """Return the copied tables that lose their names: another table may have them from now on."""
-        first, *words = statement.text.upper().split(maxsplit=3)[:3] or [""]
         if statement.kind == StatementKind.SCHEMA:
-            found = {table for table in self.tables if table.schema == statement.schema and first == "DROP"}
-        elif statement.kind in (StatementKind.DROP, StatementKind.RENAME):
-            found = {*statement.tables}
-        else:
-            is_replacing = statement.kind == StatementKind.CREATE and words[:2] == ["OR", "REPLACE"]
-            found = {*statement.tables} if is_replacing else set()
-        return found & {*self.tables}
+            return {table for table in self.tables if table.schema == statement.schema}
+        is_left = statement.is_replacing or statement.kind in (StatementKind.DROP, StatementKind.RENAME)
+        return {*statement.tables} & {*self.tables} if is_left else set()
 
     def _affected(self, statement: Statement) -> list[TableName]:
         """Return the copied tables that a statement may concern."""

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from framework.foundation.errors import SourceError
 from framework.foundation.nearest import nearest_hint
+from framework.sources.databases.mysql.faults import table_sql
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.values.type_names import is_enumeration, labels_of, log_type, normal_type
 from framework.sources.databases.tables import ColumnIdentity, KeyKind, SourceColumn, SourceTable, TableName
@@ -321,13 +322,24 @@ def _refresh_statistics(session: Session) -> None:
         session.execute("SET SESSION information_schema_stats_expiry = 0")
 
 
+def _hidden(session: Session, query: str, table: TableName | None = None) -> SourceError | None:
+    """Return that a right is missing, if it is: the catalog shows nothing that the user may not read."""
+    try:
+        session.rows(query, table=table)
+    except SourceError as error:
+        return error if error.condition == "DATABASE_PERMISSION" else None
+    return None
+
+
 def _missing(session: Session, name: TableName) -> SourceError:
     known = [row[1] for row in session.rows(_LISTED.format(schemas="%s"), [name.schema]) if row[0] == name.schema]
-    return SourceError(
+    hint = nearest_hint(name.table, known)
+    hidden = None if hint else _hidden(session, f"SELECT 1 FROM {table_sql(name)} LIMIT 0", name)
+    return hidden or SourceError(
         "DATABASE_TABLE_MISSING",
         table=name,
         address=session.connection.address,
-        cause=f"there is no such table.{nearest_hint(name.table, known)}",
+        cause=f"there is no such table.{hint}",
     )
 
 
