@@ -8,12 +8,14 @@ from framework.cli.call import Surroundings
 from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output
 from framework.cli.serving.serve import state_folder
+from framework.cli.verbosity import verbose_option
 from framework.foundation.errors import UserError
 from framework.foundation.processes import user_name
 
 
 @click.command("open", cls=SluiceCommand)
 @click.option("--url", metavar="URL", help="Address of the server.  [default: that of the server that runs]")
+@verbose_option
 @click.pass_context
 def command(context: click.Context, *, url: str | None) -> None:
     """Print the address of a server that runs, with a new code that signs a browser in.

@@ -12,6 +12,7 @@ from framework.cli.call import Surroundings, output_option
 from framework.cli.command import RESULTS, SluiceCommand
 from framework.cli.output import Output, say
 from framework.cli.serving.serve import state_folder
+from framework.cli.verbosity import verbose_option
 
 if TYPE_CHECKING:
     from framework.server.access.tokens import TokenStore
@@ -20,6 +21,7 @@ _DAYS = re.compile(r"(\d{1,4})d")
 
 
 @click.group("token")
+@verbose_option
 def command() -> None:
     """Create, list and revoke the tokens by which programs use the server."""
 
@@ -31,6 +33,7 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--pipelines", metavar="A,B", help="Only these pipelines.  [default: all]")
 @click.option("--expires", metavar="DAYSd", help="When it ends, such as 90d.  [default: never]")
+@verbose_option
 @click.pass_context
 def create(context: click.Context, name: str, *, role: str, pipelines: str | None, expires: str | None) -> None:
     """Create a token with NAME, and print it: it is not stored, and can't be printed again."""
@@ -43,6 +46,7 @@ def create(context: click.Context, name: str, *, role: str, pipelines: str | Non
 
 @command.command("list", cls=SluiceCommand)
 @output_option
+@verbose_option
 @click.pass_context
 def list_tokens(context: click.Context, *, output: str) -> None:
     """List all tokens, without their texts."""
@@ -56,6 +60,7 @@ def list_tokens(context: click.Context, *, output: str) -> None:
 
 @command.command("revoke", cls=SluiceCommand)
 @click.argument("name")
+@verbose_option
 @click.pass_context
 def revoke(context: click.Context, name: str) -> None:
     """Revoke the token with this NAME or id; its next request is refused."""
