@@ -18,11 +18,11 @@ _DEFAULT = "sluice-report.html"
 @click.option("--stored", is_flag=True, help="Report only what the storage has, without Spark: no lag and no doctor.")
 @pipeline_options(parameters=True)
 def command(call: Call, /, *, file: str, stored: bool) -> None:
-    """Write a report of the pipeline to FILE: one HTML file that opens from a mail.
+    """Write one HTML file about the pipeline, to be sent by mail.
 
-    FILE is sluice-report.html by default; a FILE of - is standard output. The report has the graph with the state of
-    each dataset, the last updates, the counts of expectations, the lag of each flow, and what the doctor finds, with
-    the ways out. It has no rows of tables, no scripts, and loads nothing.
+    FILE is sluice-report.html by default. The report has the graph with the state of each dataset, the last updates,
+    the counts of expectations, the lag of each flow, and what the doctor finds, with the ways out. It has no rows of
+    tables, no scripts, and loads nothing. A FILE of - is standard output.
     """
     from framework.diagrams.report import report_page
     from framework.operations.reporting import make_report
