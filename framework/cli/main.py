@@ -50,8 +50,8 @@ _COMMANDS = {
 
 _SERVING = {
     "report": "Write one HTML file about the pipeline, to be sent by mail.",
-    "serve": "Serve a page and an API for the pipelines below DIR, or below the working folder, until Ctrl-C.",
-    "open": "Print the address of a server that runs, with a new code that signs a browser in.",
+    "serve": "Serve a page and an API for the pipelines below DIR, until Ctrl-C.",
+    "open": "Print the address of a server that runs, with a code that signs a browser in.",
     "token": "Create, list and revoke the tokens by which programs use the server.",
     "schedule": "List, explain, pause and resume the schedules of the pipeline.",
 }
