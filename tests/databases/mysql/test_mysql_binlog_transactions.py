@@ -16,7 +16,7 @@ from framework.sources.databases.mysql.log.places import LogPlace
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName
 from tests.support.mysql_log import Change, LogReading, end_of_log
 from tests.support.mysql_programs import MARIADB, MYSQL
-from tests.support.mysql_servers import MysqlServer
+from tests.support.mysql_servers import MysqlServer, new_database
 
 _KEYED = CopiedTable(key=("id",), needs_key=True)
 
@@ -227,18 +227,17 @@ def test_cascades_are_logged_by_mysql_alone(mysql_server: MysqlServer, database:
 
 def test_compressed_transactions_are_read(mysql: MysqlServer) -> None:
     """MySQL compresses a whole transaction, by the setting of a session."""
-    mysql.query("CREATE DATABASE compressed")
-    world = World(mysql, "compressed")
-    world.run("SET SESSION binlog_transaction_compression = ON", "BEGIN")
-    world.run(
-        "SET SESSION binlog_transaction_compression = ON",
-        "BEGIN",
-        "INSERT INTO t VALUES (1, REPEAT('x', 150))",
-        "UPDATE t SET v = 'y'",
-        "COMMIT",
-    )
-    assert world.changes() == [("INSERT", {"id": "1", "v": "x" * 150}), ("UPDATE", {"id": "1", "v": "y"})]
-    world.reading.close()
+    with new_database(mysql) as uri:
+        world = World(mysql, uri.rpartition("/")[2])
+        world.run(
+            "SET SESSION binlog_transaction_compression = ON",
+            "BEGIN",
+            "INSERT INTO t VALUES (1, REPEAT('x', 150))",
+            "UPDATE t SET v = 'y'",
+            "COMMIT",
+        )
+        assert world.changes() == [("INSERT", {"id": "1", "v": "x" * 150}), ("UPDATE", {"id": "1", "v": "y"})]
+        world.reading.close()
 
 
 def test_compressed_events_are_read(own_server: Callable[..., MysqlServer]) -> None:
