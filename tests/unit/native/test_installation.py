@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.native.wheel import BROUGHT, leave_spark_out, main
+from framework.native.wheel import BROUGHT, SERVES, leave_spark_out, main
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,7 +37,7 @@ def test_spark_is_installed_with_sluice() -> None:
     """`pip install sluice-spark` is enough."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {entry.partition("==")[0].partition(">=")[0] for entry in project["dependencies"]}
-    assert names >= BROUGHT
+    assert names >= BROUGHT | SERVES
 
 
 def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: Path) -> None:
@@ -54,6 +54,7 @@ def test_the_wheel_for_databricks_asks_for_all_but_spark(wheel: Path, tmp_path: 
         "pathspec>=0.12",
         "click>=8.1",
         "rich>=13",
+        "cronsim>=2.6",
         "pyspark[pipelines]==4.2.0;",
     ]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
