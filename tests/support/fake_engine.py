@@ -1,7 +1,8 @@
 """A stand-in for `sluice run` without Spark: claims its id, holds the update lock, writes events, ends when told.
 
 Run as a script with the storage, the update's id and the request's id. Files of the storage tell it what to do:
-`engine-die` kills it before it claims its id, `engine-refuse` ends it with an error, `engine-wait` lets it run until
+`engine-die` kills it before it claims its id, `engine-refuse` ends it with an error of ours, `engine-crash` with
+another one, `engine-wait` lets it run until
 the file is deleted or a stop request is there, `engine-vanish` kills it while it runs, `engine-linger`
 lets its process live on after its last event.
 """
@@ -46,8 +47,11 @@ def main(root: Path, update_id: str, request_id: str, cause: str = "API_CALL") -
     with (root / "ran.txt").open("a") as ran:
         ran.write(f"{update_id}\n")
     if (root / "engine-refuse").exists():
-        sys.stderr.write("noise\n[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back.\n")
+        sys.stderr.write("noise\n[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back.\n\nrow: 4111\n")
         return 2
+    if (root / "engine-crash").exists():
+        sys.stderr.write("[INFO] row: 4111\nTraceback\nValueError: row 4111\n")
+        return 1
     if (root / "engine-die").exists():
         os.kill(os.getpid(), signal.SIGKILL)
     lock = (root / "update.lock").open("a+")

@@ -39,7 +39,7 @@ def create(context: click.Context, name: str, *, role: str, pipelines: str | Non
     """Create a token with NAME, and print it: it is not stored, and can't be printed again."""
     from framework.server.access.roles import Role
 
-    named = [each.strip() for each in pipelines.split(",") if each.strip()] if pipelines else []
+    named = None if pipelines is None else [each.strip() for each in pipelines.split(",")]
     _, text = _tokens(context).create(name, Role(role), pipelines=named, expires_after=_duration(expires))
     Output(stream=context.meta[RESULTS]).line(text)
 

@@ -37,5 +37,9 @@ CONDITIONS: dict[str, Condition] = {
     "SERVE_TOKEN_EXISTS": Condition(
         "There is a token with the name {name!r}.", "Choose another name, or revoke that token first."
     ),
+    "STATE_NOT_WRITABLE": Condition(
+        "{path} is not writable: {problem}.",
+        "The server keeps its tokens and sessions there. Make it writable for this user, or set XDG_STATE_HOME.",
+    ),
     "SERVE_TOKEN_INVALID": Condition("The {what} {value!r} of a token is invalid.", "{expected}"),
 }

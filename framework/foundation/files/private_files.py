@@ -39,6 +39,27 @@ def write_private_file(path: Path, text: str) -> None:
         file.write(text)
 
 
+def replace_private_file(path: Path, text: str) -> None:
+    """Replace a file, or make it, readable by this user only; after a crash it has the old text or the new one.
+
+    Two writers of one process must not replace the same file at the same time.
+
+    Raises:
+        OSError: it can't be written; the old file is as it was.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # of a process with our id that was killed
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def exposure(base: Path, path: Path) -> str | None:
     """Return why another user could have changed the contents of a file or folder; None if nobody could.
 

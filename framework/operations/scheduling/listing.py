@@ -59,7 +59,7 @@ def list_schedules(spec: PipelineSpec, storage: Storage, clock: Clock) -> tuple[
     """
     store = ScheduleStore(storage, spec.name)
     schedules = read_schedules(spec)
-    states, pauses = store.read(), store.pauses()
+    states, pauses = store.read(), store.pauses(each.name for each in schedules)
     return tuple(
         ScheduleRow(
             schedule=each,
@@ -178,7 +178,8 @@ def explanation(row: ScheduleRow, unseen: Sequence[str] = ()) -> list[str]:
     if row.pause is not None:
         by = f" by {row.pause.user}" if row.pause.user else ""
         why = f": {row.pause.reason}" if row.pause.reason else ""
-        lines.append(f"Paused{by} since {row.pause.since}{why}.")
+        since = f" since {row.pause.since}" if row.pause.since else ""
+        lines.append(f"Paused{by}{since}{why}.")
     lines += [f"  {_local(each, schedule)}" for each in row.next_times]
     if unseen:
         lines.append(f"Data can't start it now: the server does not see changes of {', '.join(unseen)}.")

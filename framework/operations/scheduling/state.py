@@ -1,20 +1,21 @@
 """The state of schedules, stored beside the updates of their pipeline, and who has paused them.
 
-The server alone writes the state; commands and requests pause and resume schedules, in a file of its own. So neither
-overwrites what the other has written.
+The server alone writes the state. Commands and requests pause and resume schedules: each paused schedule has a file of
+its own, which is created and deleted as a whole. So nobody overwrites what another one has written.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from framework.foundation.clock import timestamp_text
+from framework.foundation.errors import OperationError
 from framework.foundation.files.storage_port import Storage
-from framework.foundation.files.stored_format import StoredFormat
+from framework.foundation.files.stored_format import UNUSABLE, StoredFormat
 
 _FORMAT = StoredFormat(1)
 _FOLDER = "schedules"
@@ -100,9 +101,9 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Who has paused a schedule, when and why."""
+    """Who has paused a schedule, when and why; None is unknown."""
 
-    since: str
+    since: str | None = None
     user: str | None = None
     reason: str | None = None
 
@@ -128,9 +129,9 @@ class ScheduleStore:
 
     def __init__(self, storage: Storage, pipeline: str) -> None:
         self._storage = storage
-        digest = hashlib.sha256(pipeline.encode()).hexdigest()[:16]  # a name may have any characters
+        digest = _digest(pipeline)
         self._state_path = storage.path(_FOLDER, digest, "state.json")
-        self._pauses_path = storage.path(_FOLDER, digest, "paused.json")
+        self._pauses = storage.path(_FOLDER, digest, "paused")
 
     def read(self) -> ScheduleStates:
         """Return the states.
@@ -150,26 +151,54 @@ class ScheduleStore:
         content = {name: _json_of(state) for name, state in states.states.items()}
         self._storage.write_text(self._state_path, _FORMAT.text({"schedules": content}))
 
-    def pauses(self) -> Mapping[str, Pause]:
-        """Return the paused schedules.
+    def pauses(self, names: Iterable[str]) -> Mapping[str, Pause]:
+        """Return the pauses of the schedules with these names; a file that can't be used pauses its schedule too.
 
         Raises:
-            OperationError: STORED_FORMAT_UNKNOWN, STORED_FILE_DAMAGED.
+            OperationError: STORAGE_NOT_READABLE.
         """
-        found = _FORMAT.read(self._storage, self._pauses_path, lambda content: content["paused"])
-        return {name: Pause(**value) for name, value in (found or {}).items()}
+        there = frozenset(self._storage.list_names(self._pauses))
+        found = {name: self._pause_of(name) for name in names if _file_of(name) in there}
+        return {name: pause for name, pause in found.items() if pause is not None}
 
     def pause(self, name: str, pause: Pause) -> None:
-        """Pause a schedule; one that is paused already keeps its first pause."""
-        self._write_pauses({name: pause, **self.pauses()})
+        """Pause a schedule; one that is paused already keeps its first pause.
+
+        Raises:
+            OperationError: STORAGE_NOT_WRITABLE.
+        """
+        self._storage.create_text(self._pause_path(name), _FORMAT.text({"schedule": name, **asdict(pause)}))
 
     def resume(self, name: str) -> None:
-        """Resume a schedule; without effect if it is not paused."""
-        self._write_pauses({each: pause for each, pause in self.pauses().items() if each != name})
+        """Resume a schedule; without effect if it is not paused.
 
-    def _write_pauses(self, pauses: Mapping[str, Pause]) -> None:
-        content = {name: asdict(pause) for name, pause in pauses.items()}
-        self._storage.write_text(self._pauses_path, _FORMAT.text({"paused": content}))
+        Raises:
+            OperationError: STORAGE_NOT_WRITABLE.
+        """
+        self._storage.delete_tree(self._pause_path(name))
+
+    def _pause_of(self, name: str) -> Pause | None:
+        try:
+            return _FORMAT.read(
+                self._storage,
+                self._pause_path(name),
+                lambda found: Pause(since=found["since"], user=found["user"], reason=found["reason"]),
+            )
+        except OperationError as error:
+            if error.condition not in UNUSABLE:
+                raise
+            return Pause()
+
+    def _pause_path(self, name: str) -> str:
+        return self._storage.path(self._pauses, _file_of(name))
+
+
+def _file_of(name: str) -> str:
+    return f"{_digest(name)}.json"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]  # a name may have any characters
 
 
 _TIMES = ("decided_until", "last_missed", "last_start")

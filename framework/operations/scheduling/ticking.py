@@ -82,7 +82,7 @@ class ScheduleTicker:
             OperationError: the state can't be read or written; nothing was started that it does not record.
         """
         self.held = {}
-        states, paused = self._store.read(), self._store.pauses()
+        states, paused = self._store.read(), self._store.pauses(each.name for each in schedules)
         reports: list[Report] = []
         for schedule in schedules:
             state = states.of(schedule.name)

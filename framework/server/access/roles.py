@@ -30,8 +30,9 @@ class Caller:
     Args:
         user: the user; of a token, its name.
         role: what the caller may do.
-        via: `session` or `token`.
-        token: the id of the token; None for a session.
+        via: `session`, `token` or `proxy`.
+        token: the id of the token; None without one.
+        session: the id of the session; None without one.
         pipelines: the names of the pipelines that the caller sees; empty for all.
     """
 
@@ -39,7 +40,13 @@ class Caller:
     role: Role
     via: str
     token: str | None = None
+    session: str | None = None
     pipelines: frozenset[str] = frozenset()
+
+    @property
+    def identity(self) -> str:
+        """A text that is the same for all requests of one caller, and for no other one."""
+        return f"{self.via}:{self.token or self.session or self.user}"
 
     def may_see(self, pipeline: str) -> bool:
         """Whether the caller sees a pipeline."""

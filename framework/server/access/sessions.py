@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
+import os
+import re
 import secrets
+import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from framework.foundation.clock import Clock
-from framework.foundation.files.private_files import make_private_folder, write_private_file
+from framework.foundation.files.private_files import (
+    make_private_folder,
+    replace_private_file,
+    write_private_file,
+)
 from framework.server.access.roles import Caller, Role
+from framework.server.access.state import state_writing
 
 _CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
-_KEY, _CODES = "session.key", "codes"
+_KEY, _CODES, _ENDED = "session.key", "codes", "ended"
+_OTHERS = 0o077
+_SECRET = re.compile(r"[0-9a-f]{64}")
 
 
 class Sessions:
     """Makes and checks one-time codes and session cookies.
 
     Codes are files of a folder that only the user can read, so `sluice open` can make one while a server runs.
-    The key of the cookies is such a file too: a restart of the server ends no session.
+    The key of the cookies is such a file too: a restart of the server ends no session. A session that was signed out of
+    is a file until its cookie would have ended, so that it stays ended after a restart and in other servers.
 
     Args:
         folder: the folder of the server's state.
@@ -38,11 +51,16 @@ class Sessions:
         self._key: bytes | None = None
 
     def make_code(self) -> str:
-        """Return a new code, which opens one session within ten minutes."""
+        """Return a new code, which opens one session within ten minutes.
+
+        Raises:
+            OperationError: STATE_NOT_WRITABLE.
+        """
         codes = self._folder / _CODES
-        make_private_folder(codes)
         code = secrets.token_urlsafe(24)
-        write_private_file(codes / _digest(code), str(self._now() + _CODE_SECONDS))
+        with state_writing(codes):
+            make_private_folder(codes)
+            write_private_file(codes / _digest(code), str(self._now() + _CODE_SECONDS))
         return code
 
     def redeem(self, code: str) -> bool:
@@ -59,35 +77,87 @@ class Sessions:
 
     def cookie(self) -> str:
         """Return the value of a new session's cookie."""
-        content = {"user": self._user, "role": Role.MANAGE, "until": self._now() + SESSION_SECONDS}
+        until = self._now() + SESSION_SECONDS
+        content = {"id": secrets.token_hex(16), "user": self._user, "role": Role.MANAGE, "until": until}
         body = urlsafe_b64encode(json.dumps(content).encode()).decode()
         return f"{body}.{self._signature(body)}"
 
     def caller(self, cookie: str) -> Caller | None:
         """Return whose session a cookie is; None if it is not ours, or has ended."""
+        found = self._content(cookie)
+        if found is None or self._now() >= found["until"] or self._ended(found["id"]).exists():
+            return None
+        return Caller(user=found["user"], role=Role(found["role"]), via="session", session=found["id"])
+
+    def end(self, cookie: str) -> None:
+        """End the session of a cookie, also for those who have copied it.
+
+        Raises:
+            OperationError: STATE_NOT_WRITABLE.
+        """
+        found = self._content(cookie)
+        if found is None or self._now() >= found["until"]:
+            return
+        with state_writing(self._folder):
+            make_private_folder(self._folder / _ENDED)
+            with suppress(FileExistsError):
+                write_private_file(self._ended(found["id"]), str(found["until"]))
+        self._delete_old(self._folder / _ENDED)
+
+    def _content(self, cookie: str) -> dict[str, Any] | None:
+        """Return the content of a cookie; None if it is not signed by our key."""
         body, _, signature = cookie.partition(".")
         if not hmac.compare_digest(self._signature(body).encode(), signature.encode(errors="replace")):
             return None
         with suppress(ValueError, KeyError, TypeError):
             found = json.loads(urlsafe_b64decode(body))
-            if self._now() < int(found["until"]):
-                return Caller(user=str(found["user"]), role=Role(found["role"]), via="session")
+            return {
+                name: kind(found[name]) for name, kind in (("id", str), ("user", str), ("role", Role), ("until", int))
+            }
         return None
+
+    def _ended(self, session: str) -> Path:
+        return self._folder / _ENDED / _digest(session)
 
     def _signature(self, body: str) -> str:
         return hmac.new(self._secret(), body.encode(errors="replace"), hashlib.sha256).hexdigest()
 
     def _secret(self) -> bytes:
+        """Return the key, which is made at its first use.
+
+        A file that has no whole key is replaced: a key that others can guess would open everything to them. The file
+        is complete as soon as it has its name, and only the holder of the lock replaces it.
+
+        Raises:
+            OperationError: STATE_NOT_WRITABLE.
+        """
         if self._key is None:
-            path = self._folder / _KEY
-            make_private_folder(self._folder)
-            with suppress(FileExistsError):  # another server of this user made it
-                write_private_file(path, secrets.token_hex(32))
-            self._key = bytes.fromhex(path.read_text("utf-8"))
+            with state_writing(self._folder):
+                make_private_folder(self._folder)
+                with (self._folder / _KEY).with_suffix(".lock").open("a") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    self._key = bytes.fromhex(self._stored() or self._made())
         return self._key
 
-    def _delete_old(self, codes: Path) -> None:
-        for path in codes.iterdir():
+    def _stored(self) -> str | None:
+        path = self._folder / _KEY
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            status = path.lstat()
+            is_private = stat.S_ISREG(status.st_mode) and not stat.S_IMODE(status.st_mode) & _OTHERS
+            if not is_private or status.st_uid != os.geteuid():
+                return None  # another user may know it, or have chosen it
+            text = path.read_text("utf-8").strip()
+            return text if _SECRET.fullmatch(text) else None
+        return None
+
+    def _made(self) -> str:
+        text = secrets.token_hex(32)
+        replace_private_file(self._folder / _KEY, text)
+        return text
+
+    def _delete_old(self, folder: Path) -> None:
+        """Delete the files of a folder whose time has come."""
+        for path in folder.iterdir():
             with suppress(OSError, ValueError):
                 if int(path.read_text("utf-8")) < self._now():
                     path.unlink()

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from framework.foundation.files.private_files import make_private_folder, write_private_file
+from framework.foundation.files.private_files import make_private_folder, replace_private_file
 from framework.foundation.processes import start_of_process
+from framework.foundation.resource_faults import file_fault
 
 _FOLDER = "running"
+
+
+@contextmanager
+def state_writing(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into errors that name the file.
+
+    Raises:
+        OperationError: STATE_NOT_WRITABLE, or the condition of an exhausted machine.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise file_fault(error, path, "STATE_NOT_WRITABLE") from error
 
 
 class RunningServer:
@@ -26,10 +41,14 @@ class RunningServer:
         self._content = {"url": url, "pid": os.getpid(), "pid_started": start_of_process(os.getpid())}
 
     def write(self) -> None:
-        """Write the file."""
-        make_private_folder(self._path.parent)
-        self._path.unlink(missing_ok=True)
-        write_private_file(self._path, json.dumps(self._content))
+        """Write the file.
+
+        Raises:
+            OperationError: STATE_NOT_WRITABLE.
+        """
+        with state_writing(self._path):
+            make_private_folder(self._path.parent)
+            replace_private_file(self._path, json.dumps(self._content))
 
     def delete(self) -> None:
         """Delete the file."""

@@ -5,23 +5,24 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from framework.foundation.clock import Clock, timestamp_text
-from framework.foundation.errors import UserError
-from framework.foundation.files.private_files import make_private_folder
+from framework.foundation.errors import OperationError, UserError
+from framework.foundation.files.private_files import make_private_folder, replace_private_file
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.nearest import nearest_hint
+from framework.foundation.wording import exception_text
 from framework.server.access.roles import Caller, Role
+from framework.server.access.state import state_writing
 
 _FORMAT = StoredFormat(1)
 _FILE = "tokens.json"
@@ -29,6 +30,7 @@ _TOKEN = re.compile(r"slk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _USE_SECONDS = 60.0
 _NO_FILE = (-1, -1, -1)
+_OTHERWISE = " Or delete it, and create the tokens again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +72,24 @@ class TokenStore:
         self._used: dict[str, float] = {}
 
     def create(
-        self, name: str, role: Role, *, pipelines: Sequence[str] = (), expires_after: timedelta | None = None
+        self, name: str, role: Role, *, pipelines: Sequence[str] | None = None, expires_after: timedelta | None = None
     ) -> tuple[StoredToken, str]:
         """Create a token; return it as stored, and its text, which is not stored.
 
+        Args:
+            name: its name.
+            role: what it may do.
+            pipelines: the pipelines that it sees; None for all. No list at all, but an empty one, is an error.
+            expires_after: when it ends; None for never.
+
         Raises:
             UserError: SERVE_TOKEN_INVALID, SERVE_TOKEN_EXISTS.
+            OperationError: STATE_NOT_WRITABLE, STORED_FILE_DAMAGED.
         """
         if not _NAME.fullmatch(name):
             expected = "It has 1 to 100 letters, digits, dots, hyphens, at signs and underscores."
             raise UserError("SERVE_TOKEN_INVALID", what="name", value=name, expected=expected)
+        _check_pipelines(pipelines)
         now = self._clock.now()
         with self._changing():
             tokens = self._read()
@@ -88,7 +98,7 @@ class TokenStore:
             id_, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
             text = f"slk_{id_}_{secret}"
             stored = StoredToken(
-                id=id_, name=name, role=role, sha256=_digest(text), pipelines=tuple(pipelines),
+                id=id_, name=name, role=role, sha256=_digest(text), pipelines=tuple(pipelines or ()),
                 created_at=timestamp_text(now),
                 expires_at=None if expires_after is None else timestamp_text(now + expires_after),
             )  # fmt: skip
@@ -142,7 +152,7 @@ class TokenStore:
                 return
             self._used[token.id] = now
         used = timestamp_text(self._clock.now())
-        with self._changing():
+        with suppress(OperationError), self._changing():  # a full disk must not lock programs out
             self._write(
                 tuple(replace(each, last_used_at=used) if each.id == token.id else each for each in self._read())
             )
@@ -150,10 +160,11 @@ class TokenStore:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Keep other threads and processes from changing the file."""
-        make_private_folder(self._folder)
-        with self._lock, self._path.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        with state_writing(self._path), self._lock:
+            make_private_folder(self._folder)
+            with self._path.with_suffix(".lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
 
     def _read(self) -> tuple[StoredToken, ...]:
         try:
@@ -162,19 +173,35 @@ class TokenStore:
             return ()
         changed = (status.st_ino, status.st_mtime_ns, status.st_size)
         if changed != self._known[0]:
-            content = _FORMAT.content(self._path.read_text("utf-8"), str(self._path))
-            self._known = (changed, tuple(map(_parsed, content["tokens"])))
+            try:
+                content = _FORMAT.content(self._path.read_text("utf-8"), str(self._path))
+                self._known = (changed, tuple(map(_parsed, content["tokens"])))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                problem = exception_text(error)
+                raise OperationError(
+                    "STORED_FILE_DAMAGED", path=self._path, problem=problem, otherwise=_OTHERWISE
+                ) from error
         return self._known[1]
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:
-        part = self._path.with_suffix(f".{os.getpid()}.part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
+        text = _FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1)
+        replace_private_file(self._path, text)
         self._known = (_NO_FILE, ())
+
+
+def _check_pipelines(pipelines: Sequence[str] | None) -> None:
+    """Check that a token which is for some pipelines names each of them: without names it would be for all.
+
+    Raises:
+        UserError: SERVE_TOKEN_INVALID.
+    """
+    if pipelines is None:
+        return
+    wrong = [each for each in pipelines if not each.strip() or not each.isprintable()]
+    if wrong or not pipelines:
+        expected = "It names one pipeline or more, without blank names; a token for all pipelines has no such list."
+        value = ", ".join(pipelines)
+        raise UserError("SERVE_TOKEN_INVALID", what="list of pipelines", value=value, expected=expected)
 
 
 def _digest(text: str) -> str:

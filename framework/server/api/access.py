@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from framework.foundation.nearest import nearest_hint
 from framework.server.access.roles import Role
-from framework.server.web.faults import WebFault, invalid
+from framework.server.web.faults import WebFault, invalid, shortened
 from framework.server.web.routes import Call, Route
 
 _MOST_DAYS = 3_650
@@ -30,16 +31,30 @@ def _list(call: Call) -> dict[str, Any]:
 def _create(call: Call) -> dict[str, Any]:
     _check_wide(call)
     name, role, days = call.body.get("name"), call.body.get("role"), call.body.get("days")
-    pipelines = call.body.get("pipelines") or []
+    pipelines = call.body.get("pipelines")
     if not isinstance(name, str) or role not in set(Role):
         raise invalid(f"A token has a name, and a role: {', '.join(Role)}.")
     if days is not None and (type(days) is not int or not 1 <= days <= _MOST_DAYS):
         raise invalid(f"days must be a number from 1 to {_MOST_DAYS:,}.")
-    if not isinstance(pipelines, list) or not all(isinstance(each, str) for each in pipelines):
-        raise invalid("pipelines must be a list of names.")
+    if pipelines is not None:
+        _check_names(call, pipelines)
     after = None if days is None else timedelta(days=days)
     stored, text = call.server.tokens.create(name, Role(role), pipelines=pipelines, expires_after=after)
     return {**stored.to_json(), "token": text}
+
+
+def _check_names(call: Call, pipelines: object) -> None:
+    """Check that a list of pipelines has only those that the server has.
+
+    Raises:
+        WebFault: 400.
+    """
+    if not isinstance(pipelines, list) or not all(isinstance(each, str) for each in pipelines):
+        raise invalid("pipelines must be a list of names.")
+    known = [each.name for each in call.server.pipelines()]
+    unknown = next((each for each in pipelines if each.strip() and each not in known), None)
+    if unknown is not None:
+        raise invalid(f"This server has no pipeline {shortened(unknown)!r}.{nearest_hint(unknown, known)}")
 
 
 def _revoke(call: Call) -> dict[str, Any]:

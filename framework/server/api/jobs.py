@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
 from framework.server.web.endpoints import denied
-from framework.server.web.faults import WebFault, invalid, not_found
+from framework.server.web.faults import WebFault, invalid, not_found, shortened
 from framework.server.web.routes import Call, Route
 from framework.server.workbench.jobs import Job
 from framework.server.workbench.kinds import KINDS, WAY
 
 _PIPELINE = "/pipelines/{pipeline}"
 _LONGEST_WAIT = 30.0
+_WAIT = re.compile(r"wait=([0-9]{1,9})")
 
 
 def _add(call: Call) -> dict[str, Any]:
     entry, name = call.pipeline(), call.path["kind"]
     kind = KINDS.get(name)
     if kind is None:
-        raise not_found(f"The kind of job {name!r} does not exist: {', '.join(KINDS)}.")
-    if not call.caller.role.includes(kind.role):
-        raise denied(call.caller, kind.role)
+        raise not_found(f"The kind of job {shortened(name)!r} does not exist: {', '.join(KINDS)}.")
+    _check_role(call, kind.role)
     if name == WAY:
         raise invalid("Send a way out to doctor/ways, with the finding that it is for.")
     return _waited(call, entry, name, call.body)
@@ -35,9 +36,9 @@ def _waited(call: Call, entry: PipelineEntry, kind: str, body: Mapping[str, Any]
     """Queue a job, and wait for it as long as the caller prefers."""
     job = call.server.workbench.add(entry, kind, body)
     prefer = call.request.headers.get("prefer", "")
-    seconds = prefer.removeprefix("wait=") if prefer.startswith("wait=") else "0"
-    if seconds.isascii() and seconds.isdecimal() and int(seconds):
-        job = call.server.workbench.wait(job.job, min(float(seconds), _LONGEST_WAIT)) or job
+    found = _WAIT.fullmatch(prefer)
+    if found is not None:
+        job = call.server.workbench.wait(job.job, min(float(found[1]), _LONGEST_WAIT)) or job
     return _shown(call, job)
 
 
@@ -49,22 +50,33 @@ def _job_of(call: Call) -> Job:
     """Return the job that the path names, if the caller may see it.
 
     Raises:
-        WebFault: 403, 404.
+        WebFault: 404.
     """
     job = call.server.workbench.get(call.path["job"])
     if job is None or job.pipeline_id not in {each.pipeline_id for each in call.pipelines()}:
-        raise not_found(f"The job {call.path['job']!r} does not exist, or is forgotten.")
-    if not call.caller.role.includes(KINDS[job.kind].role):
-        raise denied(call.caller, KINDS[job.kind].role)
+        raise not_found(f"The job {shortened(call.path['job'])!r} does not exist, or is forgotten.")
     return job
 
 
+def _check_role(call: Call, role: Role) -> None:
+    """Check that the caller has the role of a kind of job.
+
+    Raises:
+        WebFault: 403.
+    """
+    if not call.caller.role.includes(role):
+        raise denied(call.caller, role)
+
+
 def _get(call: Call) -> dict[str, Any]:
-    return _shown(call, _job_of(call))
+    job = _job_of(call)
+    _check_role(call, KINDS[job.kind].reader)
+    return _shown(call, job)
 
 
 def _cancel(call: Call) -> dict[str, Any]:
     job = _job_of(call)
+    _check_role(call, KINDS[job.kind].role)
     return _shown(call, call.server.workbench.cancel(job.job) or job)
 
 
@@ -128,7 +140,7 @@ JOB_ROUTES = (
           summary="A job with its result."),
     Route(method="DELETE", path="/jobs/{job}", role=Role.VIEW, handler=_cancel, checks_role_itself=True,
           summary="End a job."),
-    Route(method="GET", path=f"{_PIPELINE}/doctor", role=Role.VIEW, handler=_examination,
+    Route(method="GET", path=f"{_PIPELINE}/doctor", role=KINDS["doctor"].reader, handler=_examination,
           summary="What the doctor found last."),
     Route(method="POST", path=f"{_PIPELINE}/doctor/ways", role=Role.OPERATE, handler=_way, status=202,
           summary="Start a way out of a finding, or its dry run."),

@@ -32,8 +32,10 @@ def overview_routes(policy: Policy) -> tuple[Route, ...]:
         return response
 
     def sign_out(call: Call) -> Response:
-        """End the session of this browser."""
-        del call
+        """End the session of this browser, also for a copy of its cookie."""
+        cookie = call.request.cookies.get(policy.cookie)
+        if cookie is not None and call.caller.via == "session":
+            call.server.sessions.end(cookie)
         response = json_response({})
         response.delete_cookie(policy.cookie, path="/", httponly=True, samesite="strict", secure=policy.is_tls)
         return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from framework.foundation.conditions import is_known
 from framework.foundation.files.storage_port import Storage
 from framework.record.events import EventType
 from framework.record.reader import read_events
@@ -13,8 +14,9 @@ from framework.views.stopping import ENDED
 
 _STOPPED = frozenset({130, 143, -2, -15})
 """The exit codes of a process that an interrupt or SIGTERM ended."""
-_CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ", re.MULTILINE)
-_LAST_LINES, _LONGEST = 40, 4_000
+_ERROR = re.compile(r"^\[([A-Z][A-Z0-9_.]*)\] [^\n]*(?:\n  (?:at |-> |   )[^\n]*){0,4}", re.MULTILINE)
+"""An error as commands print it: the condition with a line, the place, and what to do."""
+_LONGEST = 4_000
 
 
 def canceled(record: RunRecord, now: str) -> RunRecord:
@@ -38,7 +40,7 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
         outcome = _outcome_of(exit_code, is_stopped=StopRequests(storage).of(record.update_id) is not None)
         error = None
     if outcome in {"FAILED", "LOST"}:
-        error = _last_words(records, record.update_id)
+        error = _last_words(records, record.update_id) or _silent(exit_code)
     return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
 
 
@@ -57,12 +59,19 @@ def _outcome_of(exit_code: int | None, *, is_stopped: bool) -> str:
     return "LOST" if exit_code is None or exit_code < 0 else "FAILED"
 
 
+def _silent(exit_code: int | None) -> str | None:
+    """Return what is known about a process that has ended without an error of ours."""
+    if exit_code is None or exit_code < 0:
+        return None  # it was killed, or another server started it
+    return f"Its process ended with the exit code {exit_code}, and without an error of Sluice. Its output has more."
+
+
 def _last_words(records: RunRecords, update_id: str) -> str | None:
-    """Return the last error in the output of a run, else its last forty lines; None without output."""
+    """Return the last error of ours in the output of a run; None without one.
+
+    Everybody who sees the update sees its error, as that of an event. The rest of the output may have rows, for example
+    in what the project prints, so only those who may read rows read it, from its file.
+    """
     found = records.log_text(update_id)
-    if found is None or not found[0].strip():
-        return None
-    text = found[0].strip()
-    errors = [*_CONDITION.finditer(text)]
-    chosen = text[errors[-1].start() :] if errors else "\n".join(text.splitlines()[-_LAST_LINES:])
-    return chosen[:_LONGEST]
+    errors = [] if found is None else [each for each in _ERROR.finditer(found[0]) if is_known(each[1])]
+    return errors[-1][0].strip()[:_LONGEST] if errors else None

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from framework.foundation.errors import SluiceError, UserError
+from framework.foundation.resource_faults import RESOURCE_CONDITIONS
 from framework.foundation.secrets.known_secrets import hide_known
 
 _CODES = {
@@ -17,7 +18,8 @@ _CODES = {
 }  # fmt: skip
 _CONFLICTS = frozenset({"UPDATE_ALREADY_RUNNING", "UPDATE_ID_USED", "SERVE_STORAGE_TAKEN", "SERVE_TOKEN_EXISTS"})
 _MISSING = frozenset({"GRAPH_NOT_STORED", "EVENT_NOT_FOUND", "UPDATE_NOT_FOUND", "SERVE_TOKEN_UNKNOWN"})
-_UNAVAILABLE = ("STORAGE_NOT_", "STORED_F")
+_UNAVAILABLE = ("STORAGE_NOT_", "STATE_NOT_", "STORED_F")
+_LONGEST_ECHO = 200
 
 
 class WebFault(Exception):  # noqa: N818 - it is an answer
@@ -55,6 +57,11 @@ def not_implemented(message: str) -> WebFault:
     return WebFault(501, "NOT_IMPLEMENTED", message)
 
 
+def shortened(text: str) -> str:
+    """Return a text of a request for an answer, which need not be as long as the request."""
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
+
+
 def fault_of(error: SluiceError) -> WebFault:
     """Return the answer for an error of the house."""
     status, code = _status(error)
@@ -85,6 +92,6 @@ def _status(error: SluiceError) -> tuple[int, str]:
         return 409, _CODES[409]
     if error.condition in _MISSING:
         return 404, "RESOURCE_DOES_NOT_EXIST"
-    if error.condition.startswith(_UNAVAILABLE):
+    if error.condition.startswith(_UNAVAILABLE) or error.condition in RESOURCE_CONDITIONS:
         return 503, _CODES[503]
     return (400, _CODES[400]) if isinstance(error, UserError) else (500, "INTERNAL_ERROR")

@@ -24,6 +24,7 @@ from framework.server.pipelines import PipelineEntry
 from framework.server.workbench.kinds import KINDS
 
 _MOST_WAITING, _KEPT = 100, 200
+_MOST_LISTENING = 16
 _LONGEST_SECONDS = 900.0
 _LONGEST_ERROR = 4_000
 _ERROR = re.compile(
@@ -93,6 +94,7 @@ class Workbench:
         self._folders: dict[str, Path] = {}
         self._child: tuple[str, subprocess.Popen[bytes]] | None = None
         self._closed = False
+        self._listening = 0
         self._worker = threading.Thread(target=self._work, name="sluice-workbench", daemon=True)
         self._worker.start()
 
@@ -125,9 +127,17 @@ class Workbench:
         return waiting.index(job) + 1 if job in waiting else None
 
     def wait(self, job: str, seconds: float) -> Job | None:
-        """Return a job as soon as it has ended, or after some seconds."""
+        """Return a job as soon as it has ended, or after some seconds; at once if many wait already.
+
+        Who waits has a thread, of which the server has few: others must find one.
+        """
         with self._state:
-            self._state.wait_for(lambda: job not in self._jobs or self._jobs[job].has_ended, timeout=seconds)
+            if self._listening < _MOST_LISTENING:
+                self._listening += 1
+                try:
+                    self._state.wait_for(lambda: job not in self._jobs or self._jobs[job].has_ended, timeout=seconds)
+                finally:
+                    self._listening -= 1
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> Job | None:

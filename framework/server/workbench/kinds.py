@@ -21,7 +21,9 @@ class Kind:
     """A kind of job.
 
     Args:
-        role: who may start it, and read its result.
+        role: who may start and end it. Commands run the project's code and start Spark, so they need `operate`,
+            whatever they print; except those that print rows, which are what `read` is for.
+        reads: who may read its result; None for those who may start it.
         words: the command.
         fields: the fields of a request.
         arguments: the arguments of a request; each value is one argument with its option, or follows `--`.
@@ -30,9 +32,15 @@ class Kind:
 
     role: Role
     words: tuple[str, ...]
+    reads: Role | None = None
     fields: tuple[str, ...] = ()
     arguments: _Arguments = field(default=lambda _body: ())
     prints_json: bool = True
+
+    @property
+    def reader(self) -> Role:
+        """Who may read its result."""
+        return self.role if self.reads is None else self.reads
 
     def command(self, spec_file: str, body: _Body) -> tuple[str, ...]:
         """Return the arguments of `sluice` for a request.
@@ -155,13 +163,13 @@ _OF_PLANS = ("refresh_selection", "full_refresh_selection", "reset_checkpoint_se
 KINDS: Mapping[str, Kind] = {
     "validate": Kind(role=Role.OPERATE, words=("validate",)),
     "plan": Kind(role=Role.OPERATE, words=("plan",), fields=_OF_PLANS, arguments=_plan),
-    "doctor": Kind(role=Role.OPERATE, words=("doctor",)),
+    "doctor": Kind(role=Role.OPERATE, reads=Role.VIEW, words=("doctor",)),
     WAY: Kind(
         role=Role.OPERATE, words=("doctor",), fields=("flow", "way", "dry_run", "expect", "reason"),
         arguments=_doctored,
     ),
-    "lag": Kind(role=Role.VIEW, words=("lag",)),
-    "checkpoints": Kind(role=Role.VIEW, words=("checkpoints", "list")),
+    "lag": Kind(role=Role.OPERATE, reads=Role.VIEW, words=("lag",)),
+    "checkpoints": Kind(role=Role.OPERATE, reads=Role.VIEW, words=("checkpoints", "list")),
     "checkpoints-reset": Kind(
         role=Role.OPERATE, words=("checkpoints", "reset"), fields=("flow", "start"), prints_json=False,
         arguments=lambda body: [*_option("--from", body.get("start")), *_name(body, "flow")],
@@ -170,7 +178,7 @@ KINDS: Mapping[str, Kind] = {
         role=Role.OPERATE, words=("checkpoints", "rollback"), fields=("flow", "generation"), prints_json=False,
         arguments=lambda body: [*_option("--to", body.get("generation")), *_name(body, "flow")],
     ),
-    "backups": Kind(role=Role.VIEW, words=("backups", "list")),
+    "backups": Kind(role=Role.OPERATE, reads=Role.VIEW, words=("backups", "list")),
     "rows": Kind(role=Role.READ, words=("show",), fields=("dataset", "limit"), arguments=_rows),
     "quarantine": Kind(role=Role.READ, words=("quarantine", "list")),
     "quarantine-rows": Kind(
@@ -186,7 +194,9 @@ KINDS: Mapping[str, Kind] = {
     "rewind": Kind(
         role=Role.OPERATE, words=("rewind",), fields=("to", "datasets", "dry_run", "reason"), arguments=_rewound
     ),
-    "ingest-status": Kind(role=Role.VIEW, words=("ingest", "status"), fields=("gateway",), arguments=_of_gateway),
+    "ingest-status": Kind(
+        role=Role.OPERATE, reads=Role.VIEW, words=("ingest", "status"), fields=("gateway",), arguments=_of_gateway
+    ),
     "ingest-preflight": Kind(role=Role.OPERATE, words=("ingest", "preflight")),
     **{
         f"ingest-{verb}": Kind(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from framework.server.serving import Address, bound, check_protected
 from framework.server.web.routes import OWN_FACE, Access, Route
 from framework.server.workbench.kinds import KINDS
 from framework.testing.manual_clock import ManualClock
+from tests.support.full_disk import full_disk
 from tests.support.server_world import FIRST, URL, World, record_shop, world_of
 
 _SESSION = OWN_FACE + "/session"
@@ -165,6 +169,73 @@ def test_a_changed_cookie_opens_nothing(tmp_path: Path) -> None:
     assert 0o600 == (tmp_path / "session.key").stat().st_mode & 0o777
 
 
+@pytest.mark.parametrize("left", ["", "00", "ab" * 31, "zz" * 32, "é" * 64])
+def test_a_key_that_is_not_whole_signs_nothing(tmp_path: Path, left: str) -> None:
+    """A crash or a full disk leaves an empty file: everybody knows that key, so a whole one takes its place."""
+    key = tmp_path / "session.key"
+    key.write_text(left)
+    key.chmod(0o600)
+    content = {"id": "x", "user": "eve", "role": "manage", "until": 2_000_000_000}
+    body = urlsafe_b64encode(json.dumps(content).encode()).decode()
+    known = b"" if len(left) != 2 else bytes.fromhex(left)
+    forged = f"{body}.{hmac.new(known, body.encode(), 'sha256').hexdigest()}"
+    sessions = Sessions(tmp_path, ManualClock(), "ada")
+    assert sessions.caller(forged) is None
+    assert re.fullmatch("[0-9a-f]{64}", key.read_text())
+    assert Sessions(tmp_path, ManualClock(), "ada").caller(sessions.cookie()) is not None
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660])
+def test_a_key_that_others_can_read_or_write_signs_nothing(tmp_path: Path, mode: int) -> None:
+    """Another user of the machine may have put it there."""
+    key = tmp_path / "session.key"
+    key.write_text("ab" * 32)
+    key.chmod(mode)
+    Sessions(tmp_path, ManualClock(), "ada").cookie()
+    assert ("ab" * 32 != key.read_text(), 0o600) == (True, key.stat().st_mode & 0o777)
+
+
+def test_a_key_behind_a_link_signs_nothing(tmp_path: Path) -> None:
+    """The link is replaced; what it leads to stays as it is."""
+    (tmp_path / "elsewhere").write_text("ab" * 32)
+    (tmp_path / "elsewhere").chmod(0o600)
+    (tmp_path / "session.key").symlink_to(tmp_path / "elsewhere")
+    Sessions(tmp_path, ManualClock(), "ada").cookie()
+    assert (False, "ab" * 32) == ((tmp_path / "session.key").is_symlink(), (tmp_path / "elsewhere").read_text())
+
+
+def test_two_servers_that_start_together_have_one_key(tmp_path: Path) -> None:
+    """A session of one is a session of the other."""
+    with ThreadPoolExecutor(8) as threads:
+        made = [Sessions(tmp_path, ManualClock(), "ada") for _ in range(8)]
+        cookies = list(threads.map(Sessions.cookie, made))
+    assert all(each.caller(cookie) is not None for each in made for cookie in cookies)
+
+
+def test_signing_out_ends_the_session_and_not_only_the_cookie(world: World) -> None:
+    """A copy of the cookie opens nothing any more, also after a restart; other sessions go on."""
+    sign_in(world)
+    copy = world.client.cookies["sluice_8642"]
+    other = world.server.sessions.cookie()
+    own = {"Origin": URL, "X-Sluice-Request": "1"}
+    assert 200 == world.ask("DELETE", "/session", role=None, headers=own).status_code
+    again = Sessions(world.server.settings.state_folder, SystemClock(), "ada")
+    assert [None, None] == [each.caller(copy) for each in (world.server.sessions, again)]
+    assert again.caller(other) is not None
+    world.client.cookies.set("sluice_8642", copy)
+    assert 401 == world.ask("GET", "/pipelines", role=None).status_code
+
+
+def test_an_ended_session_is_forgotten_when_its_cookie_would_have_ended(tmp_path: Path) -> None:
+    """The folder does not grow for ever."""
+    clock = ManualClock()
+    sessions = Sessions(tmp_path, clock, "ada")
+    sessions.end(sessions.cookie())
+    clock.sleep(12 * 3600 + 1)
+    sessions.end(sessions.cookie())
+    assert 1 == len(list((tmp_path / "ended").iterdir()))
+
+
 _FOREIGN = (
     {"Origin": "http://evil.example"},
     {"Origin": "null"},
@@ -258,6 +329,37 @@ def test_a_use_does_not_bring_a_revoked_token_back(tmp_path: Path) -> None:
     command.revoke("revoked")
     server.caller(used)
     assert [("used", "2026-01-01T00:00:00.000Z")] == [(each.name, each.last_used_at) for each in command.list_all()]
+
+
+def test_a_full_disk_locks_no_program_out(tmp_path: Path) -> None:
+    """The last use of a token is not noted then; what can't be stored is an error with its cause."""
+    store = TokenStore(tmp_path, ManualClock())
+    _, text = store.create("ci", Role.VIEW)
+    with full_disk(after=0):
+        assert store.caller(text) is not None
+        with pytest.raises(OperationError) as refused:
+            store.create("second", Role.VIEW)
+    assert ("STATE_NOT_WRITABLE", ["ci"]) == (refused.value.condition, [each.name for each in store.list_all()])
+
+
+def test_a_damaged_file_of_tokens_is_an_error_with_its_path(tmp_path: Path) -> None:
+    """Nobody is let in, and the text names the file."""
+    (tmp_path / "tokens.json").write_text('{"format": 1, "tokens": [{}]}')
+    with pytest.raises(OperationError, match=r"tokens\.json") as refused:
+        TokenStore(tmp_path, SystemClock()).list_all()
+    assert "STORED_FILE_DAMAGED" == refused.value.condition
+
+
+@pytest.mark.parametrize("pipelines", [[], [""], [" "], ["shop", ""], ["a\nb"]])
+def test_a_token_for_no_pipeline_is_none_for_all(world: World, pipelines: list[str]) -> None:
+    """An empty list, as of an empty variable of a script, must not open everything; a name that nothing has is a typo."""
+    with pytest.raises(UserError) as refused:
+        world.server.tokens.create("wide", Role.VIEW, pipelines=pipelines)
+    assert "SERVE_TOKEN_INVALID" == refused.value.condition
+    for wrong in (pipelines, ["shpo"], "", 0, False, {}):
+        body = {"name": "wide", "role": "view", "pipelines": wrong}
+        assert 400 == world.ask("POST", "/tokens", body).status_code, wrong
+    assert "wide" not in [each.name for each in world.server.tokens.list_all()]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 101, "a\n"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def arguments(world: World, kind: str, body: dict[str, Any]) -> list[str]:
 
 def test_a_job_has_the_output_of_its_command(world: World) -> None:
     """It runs in the pipeline's folder, with its spec; the answer comes at once if the caller waits."""
-    job = done(world, "lag", {}, role=Role.VIEW)
+    job = done(world, "lag", {}, role=Role.OPERATE)
     assert ("lag", "DONE", 0, None, None) == tuple(
         job[each] for each in ("kind", "state", "exit_code", "error", "place")
     )
@@ -144,6 +145,36 @@ def test_the_result_of_a_job_needs_the_role_of_its_kind(world: World) -> None:
     job = done(world, "rows", {"dataset": "orders"}, role=Role.READ)["job"]
     assert [403, 200] == [world.ask("GET", f"/jobs/{job}", role=each).status_code for each in (Role.VIEW, Role.READ)]
     assert 403 == world.ask("DELETE", f"/jobs/{job}", role=Role.VIEW).status_code
+
+
+@pytest.mark.parametrize("kind", ["lag", "checkpoints", "backups", "ingest-status", "doctor"])
+def test_who_may_only_look_starts_no_code_of_the_project(world: World, kind: str) -> None:
+    """Commands load its modules and start Spark; what they found is for all who see the pipeline."""
+    assert [403, 403] == [
+        world.ask("POST", f"{SHOP}/jobs/{kind}", {}, role=each).status_code for each in (Role.VIEW, Role.READ)
+    ]
+    job = done(world, kind, {}, role=Role.OPERATE)["job"]
+    assert "DONE" == world.get(f"/jobs/{job}", Role.VIEW)["state"]
+    assert 403 == world.ask("DELETE", f"/jobs/{job}", role=Role.READ).status_code
+
+
+def test_those_who_wait_for_jobs_leave_threads_for_others(world: World) -> None:
+    """The server has forty threads for requests; of many who wait for a job only some are kept waiting."""
+    (world.folder / "shop" / "job-wait").touch()
+    with ThreadPoolExecutor(60) as clients:
+        asked = [
+            clients.submit(world.ask, "POST", f"{SHOP}/jobs/lag", {}, headers={"Prefer": "wait=30"}) for _ in range(60)
+        ]
+        assert 200 == world.ask("GET", SHOP).status_code
+        (world.folder / "shop" / "job-wait").unlink()
+        assert {202} == {each.result().status_code for each in asked}
+
+
+@pytest.mark.parametrize("prefer", ["wait=", "wait=-1", "wait=1e9", "wait=" + "9" * 6000, "wait=٣", "respond-async"])
+def test_a_preference_that_is_none_is_not_waited_for(world: World, prefer: str) -> None:
+    """It is a wish, so that a server may ignore it."""
+    headers = {"Prefer": prefer.encode().decode("latin-1")}
+    assert 202 == world.ask("POST", f"{SHOP}/jobs/lag", {}, headers=headers).status_code
 
 
 def test_a_way_out_is_done_for_the_finding_that_was_seen(world: World) -> None:

@@ -100,6 +100,8 @@ def test_tokens_are_made_listed_and_revoked(place: Place) -> None:
     assert "[SERVE_TOKEN_EXISTS]" in place.run("token", "create", "nightly", "--role", "view").stderr
     wrong: Sequence[tuple[str, ...]] = (("x", "--role", "root"), ("x",), ("x", "--role", "view", "--expires", "0d"))
     assert [2, 2, 2] == [place.run("token", "create", *each).returncode for each in wrong]
+    for_none = place.run("token", "create", "x", "--role", "view", "--pipelines", "")
+    assert (2, True) == (for_none.returncode, "[SERVE_TOKEN_INVALID]" in for_none.stderr)
     with place.serving() as (_, address):
         url, bearer = address.partition("/#c=")[0], {"Authorization": f"Bearer {text.strip()}"}
         board = ask(f"{url}/api/sluice/v1/pipelines/shop/updates/{FIRST}/board", bearer)[0]

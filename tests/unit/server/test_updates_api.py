@@ -11,6 +11,7 @@ import pytest
 
 from framework.foundation.files.local_storage import LocalStorage
 from framework.server.access.roles import Role
+from framework.server.databricks.shapes import run_id_of
 from framework.server.engines.run_records import RunRecord, RunRecords
 from framework.server.server import Ports
 from tests.support.served_pipelines import eventually, fake_command, root_of, runs_of, served
@@ -139,6 +140,25 @@ def test_an_engine_that_does_not_start_says_why(world: World) -> None:
     found = row(world, update)
     assert "[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back." == found["error"]
     assert world.get(f"{SHOP}/updates/{update}/log")["text"].startswith("noise\n[PIPELINE_SPEC_MISSING]")
+
+
+@pytest.mark.parametrize("file", ["engine-refuse", "engine-crash"])
+def test_who_may_not_read_rows_sees_no_output_of_a_process(world: World, file: str) -> None:
+    """What the project prints may be rows: no answer on either face, and no message, has them; `read` has the output."""
+    sent: list[str] = []
+    world.server.hub.hear(lambda message: sent.append(message.data))
+    (root_of(world.entry()) / file).touch()
+    update = world.post(f"{SHOP}/updates", {})["update_id"]
+    eventually(lambda: row(world, update)["state"] == "FAILED")
+    entry, run = world.entry(), run_id_of(update)
+    paths = ("/pipelines", SHOP, f"{SHOP}/updates", f"{SHOP}/updates/{update}", f"{SHOP}/grid", "/alerts",
+             f"/api/2.2/jobs/runs/get?run_id={run}", f"/api/2.2/jobs/runs/get-output?run_id={run}",
+             f"/api/2.0/pipelines/{entry.pipeline_id}", f"/api/2.0/pipelines/{entry.pipeline_id}/updates/{update}")  # fmt: skip
+    texts = [world.ask("GET", path, role=Role.VIEW).text for path in paths] + sent
+    assert [] == [text for text in texts if "4111" in text]
+    assert row(world, update)["error"]
+    answers = [world.ask("GET", f"{SHOP}/updates/{update}/log", role=role) for role in (Role.VIEW, Role.READ)]
+    assert ([403, 200], True) == ([each.status_code for each in answers], "4111" in answers[1].text)
 
 
 def test_what_happens_is_sent_to_those_who_listen(world: World) -> None:

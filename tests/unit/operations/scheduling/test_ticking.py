@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -233,6 +234,39 @@ def test_a_start_that_can_not_be_now_is_tried_again_and_holds_no_other_schedule(
     assert ["schedule other 2026-01-01T12:00:00.000Z 1", "schedule hourly 2026-01-01T12:00:00.000Z 1"] == (
         engines.processes
     )
+
+
+def test_two_who_pause_at_the_same_time_lose_neither_pause(tmp_path: Path) -> None:
+    """A command and the server pause and resume several schedules, each with what it has read before the other wrote."""
+    storage = LocalStorage(str(tmp_path))
+    names = [f"schedule {number}" for number in range(24)]
+
+    def change(number: int) -> None:
+        store = ScheduleStore(storage, "shop")
+        store.pause(names[number], Pause(since="2026-01-01T12:00:00.000Z", user=f"user {number}"))
+        if number % 3 == 0:
+            store.resume(names[number])
+
+    with ThreadPoolExecutor(8) as threads:
+        [*threads.map(change, range(24))]
+    found = ScheduleStore(storage, "shop").pauses(names)
+    assert {name: f"user {number}" for number, name in enumerate(names) if number % 3} == {
+        name: pause.user for name, pause in found.items()
+    }
+    assert {} == ScheduleStore(storage, "other").pauses(names)
+
+
+def test_the_first_pause_stays_and_a_damaged_one_pauses_too(tmp_path: Path) -> None:
+    """Who paused first is shown; half a file must not start what somebody has paused."""
+    store = ScheduleStore(LocalStorage(str(tmp_path)), "shop")
+    for user in ("ada", "bob"):
+        store.pause("hourly", Pause(since="2026-01-01T12:00:00.000Z", user=user))
+    assert "ada" == store.pauses(["hourly"])["hourly"].user
+    (file,) = (tmp_path / "schedules").glob("*/paused/*.json")
+    file.write_text('{"format": 1, "sch')
+    assert {"hourly": Pause()} == store.pauses(["hourly", "daily"])
+    store.resume("hourly")
+    assert {} == store.pauses(["hourly"])
 
 
 def _crash() -> None:
