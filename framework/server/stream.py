@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import uuid
 from collections import deque
@@ -14,6 +15,7 @@ from typing import Any
 from framework.foundation.secrets.known_secrets import hide_known_values
 
 HOME = "home"
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _KEPT_MESSAGES = 2_000
 _MOST_WAITING = 1_000
 _MOST_STREAMS = 50
@@ -150,7 +152,7 @@ class Hub:
         boot, _, number = (last_id or "").partition("-")
         with self._lock:
             kept, newest = list(self._kept), self._number
-        if boot != self.boot or not number.isdecimal() or int(number) > newest:
+        if boot != self.boot or not _NUMBER.fullmatch(number) or int(number) > newest:
             return None, newest
         first = kept[0].number if kept else newest + 1
         if int(number) < first - 1:

@@ -47,7 +47,9 @@ def main(root: Path, update_id: str, request_id: str, cause: str = "API_CALL") -
     with (root / "ran.txt").open("a") as ran:
         ran.write(f"{update_id}\n")
     if (root / "engine-refuse").exists():
-        sys.stderr.write("noise\n[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back.\n\nrow: 4111\n")
+        sys.stderr.write(
+            "noise\n[PIPELINE_SPEC_MISSING_REQUIRED_FIELD] The spec is gone.\n  -> Put it back.\n\nrow: 4111\n"
+        )
         return 2
     if (root / "engine-crash").exists():
         sys.stderr.write("[INFO] row: 4111\nTraceback\nValueError: row 4111\n")

@@ -8,6 +8,10 @@ CONDITIONS: dict[str, Condition] = {
     "UPDATE_REQUEST_INVALID": Condition(
         "The field {field!r} of the request is invalid.", "{why} Nothing was started. Correct the request."
     ),
+    "SERVE_KEY_USED": Condition(
+        "The key of this request was sent before with another body: it started update {update}.",
+        "Nothing was started. Send a new Idempotency-Key with each new request, and the same one to send it again.",
+    ),
     "SERVE_STORAGE_TAKEN": Condition(
         "Another server starts the updates of the storage {path}: {holder}.",
         "Send the request to that server, or end it. This server shows the pipeline and does not change it.",

@@ -11,6 +11,7 @@ import re
 import secrets
 import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,8 @@ class Sessions:
             return None
         with suppress(ValueError, KeyError, TypeError):
             found = json.loads(urlsafe_b64decode(body))
-            return {
-                name: kind(found[name]) for name, kind in (("id", str), ("user", str), ("role", Role), ("until", int))
-            }
+            kinds: Mapping[str, Callable[[Any], Any]] = {"id": str, "user": str, "role": Role, "until": int}
+            return {name: kind(found[name]) for name, kind in kinds.items()}
         return None
 
     def _ended(self, session: str) -> Path:

@@ -65,6 +65,7 @@ def _revoke(call: Call) -> dict[str, Any]:
 ACCESS_ROUTES = (
     Route(method="GET", path="/tokens", role=Role.MANAGE, handler=_list, summary="All tokens, without their texts."),
     Route(method="POST", path="/tokens", role=Role.MANAGE, handler=_create, status=201,
+          fields=("name", "role", "days", "pipelines"),
           summary="Create a token; its text is in this answer only."),
     Route(method="DELETE", path="/tokens/{token}", role=Role.MANAGE, handler=_revoke, summary="Revoke a token."),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from framework.server.reading.delta_versions import delta_versions
 from framework.server.reading.event_search import EventSearch
 from framework.server.reading.graph_layout import GraphLayouts
 from framework.server.reading.spans import quality_points
-from framework.server.web.faults import invalid, not_found
+from framework.server.web.faults import invalid, not_found, shortened
 from framework.server.web.routes import Call, Route
 from framework.views.events import events_json
 from framework.views.flow_board import FlowBoard
@@ -68,7 +68,6 @@ def _written_at(call: Call, entry: PipelineEntry) -> dict[str, str]:
 
 
 def _events(call: Call) -> dict[str, Any]:
-    call.only(*_FILTERS)
     query, limit = call.query, call.number("limit", default=200, most=1_000)
     level, kind = query.get("level"), query.get("type")
     if level is not None and level.upper() not in set(EventLevel):
@@ -132,7 +131,7 @@ def _dataset(call: Call) -> dict[str, Any]:
     content = graph_json(stored.graph)
     found = [each for each in content["datasets"] if is_named(each["name"], name)]
     if len(found) != 1:
-        raise not_found(f"The dataset {call.path['dataset']!r} of {entry.name} does not exist.")
+        raise not_found(f"The dataset {shortened(call.path['dataset'])!r} of {entry.name} does not exist.")
     dataset = found[0]
     folder = next((path for each, path in stored.folders.items() if str(each) == dataset["name"]), None)
     flows = [flow for flow in content["flows"] if flow["target"] == dataset["name"]]

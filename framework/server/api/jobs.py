@@ -94,9 +94,6 @@ def _way(call: Call) -> dict[str, Any]:
     """Start a way out of a finding of the last examination, if the finding is the one that the caller has seen."""
     entry, body = call.pipeline(), call.body
     number, way, expect = body.get("finding"), body.get("way"), body.get("expect")
-    for name in body:
-        if name not in {"finding", "way", "dry_run", "reason", "expect"}:
-            raise invalid(f"The field {name!r} is not supported.")
     if type(number) is not int or type(way) is not int:
         raise invalid("finding and way must be numbers, from 1.")
     job = call.server.workbench.last(entry.pipeline_id, "doctor")
@@ -110,9 +107,7 @@ def _way(call: Call) -> dict[str, Any]:
     commands = {each["number"]: each["command"] for each in finding["ways"]}
     if way not in commands:
         raise invalid(f"The finding has no way out {way}.")
-    reason = body.get("reason") or ""
-    if not isinstance(reason, str):
-        raise invalid("reason must be a text.")
+    reason = call.reason()
     asked = reason if call.caller.via == "session" else f"{call.caller.user}: {reason}".removesuffix(": ")
     made = {
         "flow": finding["flow"], "way": way, "dry_run": body.get("dry_run", False), "expect": commands[way],
@@ -134,7 +129,8 @@ def _digest(finding: Mapping[str, Any]) -> str:
 
 
 JOB_ROUTES = (
-    Route(method="POST", path=f"{_PIPELINE}/jobs/{{kind}}", role=Role.VIEW, handler=_add, status=202,
+    Route(method="POST", path=f"{_PIPELINE}/jobs/{{kind}}", role=Role.READ, handler=_add, status=202,
+          fields=None,
           summary="Start a job; each kind needs its own role.", checks_role_itself=True),
     Route(method="GET", path="/jobs/{job}", role=Role.VIEW, handler=_get, checks_role_itself=True,
           summary="A job with its result."),
@@ -143,6 +139,7 @@ JOB_ROUTES = (
     Route(method="GET", path=f"{_PIPELINE}/doctor", role=KINDS["doctor"].reader, handler=_examination,
           summary="What the doctor found last."),
     Route(method="POST", path=f"{_PIPELINE}/doctor/ways", role=Role.OPERATE, handler=_way, status=202,
+          fields=("finding", "way", "dry_run", "reason", "expect"),
           summary="Start a way out of a finding, or its dry run."),
 )  # fmt: skip
 """The routes of jobs."""

@@ -17,7 +17,6 @@ from framework.server.web.routes import Call, Route
 
 
 async def _stream(call: Call) -> Response:
-    call.only("topics")
     seen = {each.pipeline_id for each in call.pipelines()}
     wanted = {each for each in (call.query.get("topics") or HOME).split(",") if each}
     topics = {each for each in wanted if each in seen}

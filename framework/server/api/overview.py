@@ -41,14 +41,15 @@ def overview_routes(policy: Policy) -> tuple[Route, ...]:
         return response
 
     return (
-        Route(method="POST", path="/session", role=Access.OPEN, handler=sign_in, summary="Sign in with a code."),
+        Route(method="POST", path="/session", role=Access.OPEN, handler=sign_in, fields=("code",),
+              summary="Sign in with a code."),
         Route(method="DELETE", path="/session", role=Role.VIEW, handler=sign_out, summary="Sign out."),
         Route(method="GET", path="/health", role=Access.OPEN, handler=_health, summary="Whether the server answers."),
         Route(method="GET", path="/whoami", role=Role.VIEW, handler=_whoami, summary="Who asks, and with which role."),
         Route(method="GET", path="/machine", role=Role.VIEW, handler=_machine, summary="Engines and memory."),
         Route(method="GET", path="/pipelines", role=Role.VIEW, handler=_pipelines, summary="All pipelines."),
         Route(method="GET", path="/pipelines/{pipeline}", role=Role.VIEW, handler=_pipeline, summary="One pipeline."),
-    )
+    )  # fmt: skip
 
 
 def _health(call: Call) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from framework.server.access.roles import Role
 from framework.server.reading.spans import flow_spans, planned
 from framework.server.values import asdict_shallow
-from framework.server.web.faults import WebFault, invalid, not_found
+from framework.server.web.faults import invalid, not_found, shortened
 from framework.server.web.routes import Call, Route
 from framework.server.web.updates import start_update, update_of
 from framework.views.flow_board import FlowBoard
@@ -18,13 +18,12 @@ _UPDATE = f"{_PIPELINE}/updates/{{update}}"
 
 
 def _updates(call: Call) -> dict[str, Any]:
-    call.only("limit", "before")
     limit, before = call.number("limit", default=50, most=200), call.query.get("before")
     requests = list(call.server.reader(call.pipeline()).requests)
     if before is not None:
         places = [place for place, each in enumerate(requests) if each.request_id == before]
         if not places:
-            raise not_found(f"The request {before!r} does not exist.")
+            raise not_found(f"The request {shortened(before)!r} does not exist.")
         requests = requests[places[0] + 1 :]
     shown = requests[:limit]
     more = shown[-1].request_id if len(requests) > limit else None
@@ -62,7 +61,6 @@ def _log(call: Call) -> dict[str, Any]:
 
 
 def _grid(call: Call) -> dict[str, Any]:
-    call.only("limit")
     entry, limit = call.pipeline(), call.number("limit", default=50, most=200)
     reader, now = call.server.reader(entry), call.server.clock.now()
     rows = reader.rows[-limit:]
@@ -88,14 +86,11 @@ def _start(call: Call) -> dict[str, Any]:
 
 def _stop(call: Call) -> dict[str, Any]:
     entry = call.pipeline()
-    for name in call.body:
-        if name not in {"reason", "update_id"}:
-            raise invalid(f"The field {name!r} is not supported.")
-    update_id, reason = call.body.get("update_id"), call.body.get("reason")
-    if not isinstance(reason, str | None) or not isinstance(update_id, str | None):
-        raise invalid("reason and update_id must be texts.")
+    update_id, reason = call.body.get("update_id"), call.reason() or None
+    if not isinstance(update_id, str | None):
+        raise invalid("update_id must be a text.")
     if update_id is not None and call.server.reader(entry).row(update_id) is None:
-        raise WebFault(404, "RESOURCE_DOES_NOT_EXIST", f"The update {update_id!r} does not exist.")
+        raise not_found(f"The update {shortened(update_id)!r} does not exist.")
     report = call.server.starter.stop(entry, update_id=update_id, user=call.caller.user, reason=reason)
     call.server.look_at(entry)
     return stop_json(entry.name, report)
@@ -105,6 +100,7 @@ UPDATE_ROUTES = (
     Route(method="GET", path=f"{_PIPELINE}/updates", role=Role.VIEW, handler=_updates, query=("limit", "before"),
           summary="Requests with their attempts, newest first."),
     Route(method="POST", path=f"{_PIPELINE}/updates", role=Role.OPERATE, handler=_start, status=202,
+          fields=None,
           summary="Start an update."),
     Route(method="GET", path=_UPDATE, role=Role.VIEW, handler=_update, summary="One update with its flows and plan."),
     Route(method="GET", path=f"{_UPDATE}/board", role=Role.VIEW, handler=_board, summary="The flow board."),
@@ -112,6 +108,7 @@ UPDATE_ROUTES = (
     Route(method="GET", path=f"{_PIPELINE}/grid", role=Role.VIEW, handler=_grid, query=("limit",),
           summary="The outcome of each flow in each of the last updates."),
     Route(method="POST", path=f"{_PIPELINE}/stop", role=Role.OPERATE, handler=_stop, status=202,
+          fields=("reason", "update_id"),
           summary="Stop the update that runs, or one that waits."),
 )  # fmt: skip
 """The routes of updates."""

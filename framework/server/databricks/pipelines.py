@@ -12,7 +12,7 @@ from framework.server.databricks import shapes
 from framework.server.databricks.event_filter import EventFilter, parse_filter
 from framework.server.pipelines import PipelineEntry
 from framework.server.reading.event_search import EventSearch
-from framework.server.web.faults import invalid, not_found, not_implemented
+from framework.server.web.faults import invalid, not_found, not_implemented, shortened
 from framework.server.web.routes import Call, Route
 from framework.server.web.updates import start_update, update_of
 
@@ -26,14 +26,12 @@ _Item = TypeVar("_Item")
 
 
 def _list(call: Call) -> dict[str, Any]:
-    call.only("filter", "max_results", "order_by", "page_token")
     wanted, found = call.query.get("filter"), list(call.pipelines())
     if wanted:
         like = _NAME_LIKE.fullmatch(wanted)
         if like is None:
             raise invalid("The filter is not supported. Supported: name LIKE '%text%'.")
-        pattern = ".*".join(map(re.escape, like[1].split("%")))
-        found = [each for each in found if re.fullmatch(pattern, each.name, re.DOTALL)]
+        found = [each for each in found if _is_like(each.name, like[1])]
     for order in reversed(call.query.getlist("order_by")):
         field, _, direction = order.lower().partition(" ")
         if field not in {"name", "id"} or direction not in {"", "asc", "desc"}:
@@ -41,6 +39,28 @@ def _list(call: Call) -> dict[str, Any]:
         found.sort(key=lambda each: each.name if field == "name" else each.pipeline_id, reverse=direction == "desc")
     page, token = _page(call, found, most=100, default=25)
     return {"statuses": [shapes.status(call.server, each) for each in page], **token}
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    """Whether a name is like a pattern of SQL with `%`; in one pass, because a pattern may have any length.
+
+    Examples:
+        >>> _is_like("shop", "s%p"), _is_like("shop", "%h"), _is_like("shop", "shop")
+        (True, False, True)
+    """
+    first, *rest = pattern.split("%")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    place, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
 
 
 def _get(call: Call) -> dict[str, Any]:
@@ -61,13 +81,12 @@ def _stop(call: Call) -> dict[str, Any]:
 
 
 def _updates(call: Call) -> dict[str, Any]:
-    call.only("max_results", "page_token", "until_update_id")
     rows = list(reversed(call.server.reader(_by_id(call)).rows))
     until = call.query.get("until_update_id")
     if until is not None:
         places = [place for place, row in enumerate(rows) if row.update_id == until]
         if not places:
-            raise not_found(f"The update {until!r} does not exist.")
+            raise not_found(f"The update {shortened(until)!r} does not exist.")
         rows = rows[: places[0] + 1]
     page, token = _page(call, rows, most=100, default=25)
     return {"updates": [shapes.update(row) for row in page], **token}
@@ -80,7 +99,6 @@ def _update(call: Call) -> dict[str, Any]:
 
 
 def _events(call: Call) -> dict[str, Any]:
-    call.only("filter", "order_by", "max_results", "page_token")
     entry, limit = _by_id(call), call.number("max_results", default=25, most=_MOST_EVENTS)
     wanted, orders = parse_filter(call.query.get("filter") or ""), call.query.getlist("order_by")
     if orders not in ([], ["timestamp desc"], ["timestamp asc"], ["timestamp"]):
@@ -147,7 +165,7 @@ def _by_id(call: Call) -> PipelineEntry:
     """
     found = call.pipeline()
     if found.pipeline_id != call.path["pipeline"]:
-        raise not_found(f"The pipeline {call.path['pipeline']!r} does not exist.")
+        raise not_found(f"The pipeline {shortened(call.path['pipeline'])!r} does not exist.")
     return found
 
 
@@ -176,7 +194,8 @@ PIPELINE_ROUTES = (
     Route(method="GET", path=_ROOT, role=Role.VIEW, handler=_list, summary="Pipelines.",
           query=("filter", "max_results", "order_by", "page_token")),
     Route(method="GET", path=_PIPELINE, role=Role.VIEW, handler=_get, summary="One pipeline."),
-    Route(method="POST", path=f"{_PIPELINE}/updates", role=Role.OPERATE, handler=_start, summary="Start an update."),
+    Route(method="POST", path=f"{_PIPELINE}/updates", role=Role.OPERATE, handler=_start, fields=None,
+          summary="Start an update."),
     Route(method="GET", path=f"{_PIPELINE}/updates", role=Role.VIEW, handler=_updates, summary="Updates, newest first.",
           query=("max_results", "page_token", "until_update_id")),
     Route(method="GET", path=f"{_PIPELINE}/updates/{{update}}", role=Role.VIEW, handler=_update, summary="One update."),
@@ -187,7 +206,8 @@ PIPELINE_ROUTES = (
     Route(method="GET", path=f"{_PERMISSIONS}/permissionLevels", role=Role.VIEW, handler=_permission_levels,
           summary="What may be granted."),
     *(
-        Route(method=method, path=path, role=Role.MANAGE, handler=_unsupported, summary="Not supported.", status=501)
+        Route(method=method, path=path, role=Role.MANAGE, handler=_unsupported, summary="Not supported.", status=501,
+              fields=None)
         for method, path in (
             ("POST", _ROOT), ("PUT", _PIPELINE), ("DELETE", _PIPELINE), ("POST", f"{_PIPELINE}/clone"),
             ("POST", f"{_PIPELINE}/environment/apply"), ("PUT", _PERMISSIONS), ("PATCH", _PERMISSIONS),

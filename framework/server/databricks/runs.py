@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from framework.server.access.roles import Role
@@ -9,10 +10,17 @@ from framework.server.databricks import shapes
 from framework.server.engines.start_request import StartRequest
 from framework.server.pipelines import PipelineEntry
 from framework.server.values import UpdateRow
-from framework.server.web.faults import invalid, not_found, not_implemented
+from framework.server.web.faults import invalid, not_found, not_implemented, shortened
 from framework.server.web.routes import Call, Route
+from framework.server.web.updates import own_key
 
 _LONGEST_TOKEN = 64
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+"""Values by which clients say nothing."""
+_TEXTS = {"true": True, "false": False, "True": True, "False": False}
+_WITHOUT_EFFECT = ("include_history", "include_resolved_values")
+"""Parameters that are accepted where they ask for nothing."""
 _VERSIONS = ("2.0", "2.1", "2.2")
 _OF_SUBMIT = ("tasks", "pipeline_task", "run_name", "idempotency_token", "timeout_seconds", "task_key")
 _OF_TASK = ("task_key", "pipeline_task", "timeout_seconds", "description")
@@ -28,14 +36,13 @@ def _submit(call: Call) -> dict[str, Any]:
     wanted = task.get("pipeline_id")
     entry = next((each for each in call.pipelines() if each.pipeline_id == wanted), None)
     if entry is None:
-        raise not_found(f"The pipeline {wanted!r} does not exist.")
+        raise not_found(f"The pipeline {shortened(str(wanted))!r} does not exist.")
     key = call.body.get("idempotency_token")
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= _LONGEST_TOKEN):
         raise invalid(f"idempotency_token must be a text of 1 to {_LONGEST_TOKEN} characters.")
     body = {name: _plain(value) for name, value in task.items() if name != "pipeline_id" and value is not None}
-    request = StartRequest(
-        body=body, user=call.caller.user, cause="JOB_TASK", key=None if key is None else f"job {key}"
-    )
+    own = None if key is None else own_key(call, key, "jobs/runs/submit")
+    request = StartRequest(body=body, user=call.caller.user, cause="JOB_TASK", key=own, is_compared=True)
     accepted = call.server.starter.request(entry, request)
     call.server.look_at(entry)
     return {"run_id": shapes.run_id_of(accepted.update_id)}
@@ -51,11 +58,11 @@ def _task_of(body: Any) -> dict[str, Any]:
     if tasks is not None and (not isinstance(tasks, list) or len(tasks) != 1 or not isinstance(tasks[0], dict)):
         raise not_implemented("A run has one task here: a pipeline_task.")
     task = tasks[0] if tasks else body
-    for name in body:
-        if name not in _OF_SUBMIT:
+    for name, value in body.items():
+        if name not in _OF_SUBMIT and value not in _EMPTY:
             raise not_implemented(f"The field {name!r} is not supported: a run has one pipeline_task.")
-    for name in task if tasks else ():
-        if name not in _OF_TASK:
+    for name, value in task.items() if tasks else ():
+        if name not in _OF_TASK and value not in _EMPTY:
             raise not_implemented(f"The field tasks[0].{name} is not supported: a run has one pipeline_task.")
     for timeout in (body.get("timeout_seconds"), task.get("timeout_seconds")):
         if timeout not in (None, 0, "0"):
@@ -68,11 +75,7 @@ def _task_of(body: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as it was meant: Airflow's hook sends numbers and booleans as texts."""
-    return (
-        {"true": True, "false": False, "True": True, "False": False}.get(value, value)
-        if isinstance(value, str)
-        else value
-    )
+    return _TEXTS.get(value, value) if isinstance(value, str) else value
 
 
 def _find(call: Call, text: Any) -> tuple[PipelineEntry, UpdateRow]:
@@ -81,7 +84,7 @@ def _find(call: Call, text: Any) -> tuple[PipelineEntry, UpdateRow]:
     Raises:
         WebFault: 400, 404.
     """
-    if isinstance(text, bool) or not str(text or "").isdecimal():
+    if isinstance(text, bool) or not _NUMBER.fullmatch(str(text or "")):
         raise invalid("run_id must be a number.")
     for entry in call.pipelines():
         for row in call.server.reader(entry).rows:
@@ -91,6 +94,9 @@ def _find(call: Call, text: Any) -> tuple[PipelineEntry, UpdateRow]:
 
 
 def _get(call: Call) -> dict[str, Any]:
+    for name in _WITHOUT_EFFECT:
+        if call.query.get(name, "false") != "false":
+            raise not_implemented(f"{name} is not supported.")
     entry, row = _find(call, call.query.get("run_id"))
     call.server.look_at(entry)
     found = call.server.reader(entry).row(row.update_id) or row
@@ -114,9 +120,12 @@ RUN_ROUTES = tuple(
     for version in _VERSIONS
     for root in [f"/api/{version}/jobs/runs"]
     for route in (
-        Route(method="POST", path=f"{root}/submit", role=Role.OPERATE, handler=_submit, summary="Run a pipeline once."),
-        Route(method="GET", path=f"{root}/get", role=Role.VIEW, handler=_get, query=("run_id",), summary="A run."),
-        Route(method="POST", path=f"{root}/cancel", role=Role.OPERATE, handler=_cancel, summary="Stop a run."),
+        Route(method="POST", path=f"{root}/submit", role=Role.OPERATE, handler=_submit, fields=None,
+              summary="Run a pipeline once."),
+        Route(method="GET", path=f"{root}/get", role=Role.VIEW, handler=_get, summary="A run.",
+              query=("run_id", *_WITHOUT_EFFECT)),
+        Route(method="POST", path=f"{root}/cancel", role=Role.OPERATE, handler=_cancel, fields=("run_id",),
+              summary="Stop a run."),
         Route(method="GET", path=f"{root}/get-output", role=Role.VIEW, handler=_output, query=("run_id",),
               summary="Why a run failed."),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import Any
 
@@ -88,7 +89,10 @@ def state_of(row: UpdateRow) -> str:
 
 def run_id_of(update_id: str) -> int:
     """Return the number by which jobs know a run: the first 52 bits of its update's id, exact in every client."""
-    return int(update_id.replace("-", "")[:13], 16)
+    try:
+        return int(update_id.replace("-", "")[:13], 16)
+    except ValueError:  # another program has written the log, with ids of its own
+        return int(hashlib.sha256(update_id.encode()).hexdigest()[:13], 16)
 
 
 def run(entry: PipelineEntry, row: UpdateRow) -> dict[str, Any]:

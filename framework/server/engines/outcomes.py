@@ -38,9 +38,10 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
         outcome, error = recorded_end(storage, record.update_id) or "LOST", None
     else:
         outcome = _outcome_of(exit_code, is_stopped=StopRequests(storage).of(record.update_id) is not None)
-        error = None
+        error = record.error
+        outcome = outcome if error is None else "FAILED"
     if outcome in {"FAILED", "LOST"}:
-        error = _last_words(records, record.update_id) or _silent(exit_code)
+        error = error or _last_words(records, record.update_id) or _silent(exit_code)
     return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
 
 

@@ -100,9 +100,15 @@ class RunRecords:
         """A text that changes when a record is written: each one replaces a file of the folder."""
         return self._storage.folder_token(self._folder)
 
-    def create(self, record: RunRecord) -> bool:
-        """Write a new record; return False if there is one for the update."""
-        return self._storage.create_text(self._path(record.update_id), self._text(record))
+    def add(self, record: RunRecord) -> None:
+        """Write a new record.
+
+        Raises:
+            OperationError: STORAGE_NOT_WRITABLE, also if something else has its name, such as a link to no file.
+        """
+        path = self._path(record.update_id)
+        if not self._storage.create_text(path, self._text(record)):
+            raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="there is a file that is no record")
 
     def write(self, record: RunRecord) -> RunRecord:
         """Replace a record, and return it."""

@@ -19,6 +19,10 @@ _LISTS = {
     "full_refresh_selection": "--full-refresh",
     "reset_checkpoint_selection": "--reset-checkpoint",
 }
+LONGEST_REASON = 1_000
+"""The characters of a reason, which is kept in files and shown in lists."""
+_LONGEST_ARGUMENT = 10_000
+_MOST_NAMES = 1_000
 _FLAGS = ("full_refresh", "validate_only")
 _OURS = ("keep_history", "history_keys", "starts", "reason", "queue", "continuous")
 _KNOWN = (*_LISTS, *_FLAGS, "parameters", "cause", "development", "sluice")
@@ -33,6 +37,7 @@ class StartRequest:
         user: who asks.
         request_id, attempt: for a further attempt of a request; None for a new request.
         key: the same request with the same key is one request, however often it is sent.
+        is_compared: whether a request with the key of another one must have its body.
         queue: wait for the update that runs, instead of an error.
     """
 
@@ -42,6 +47,7 @@ class StartRequest:
     attempt: int = 1
     cause: str = "API_CALL"
     key: str | None = None
+    is_compared: bool = False
     queue: bool = False
 
     def identity(self, entry: PipelineEntry) -> UpdateIdentity:
@@ -89,7 +95,8 @@ class StartRequest:
         for flow, starts in _mapping("sluice.starts", ours.get("starts")).items():
             _check_list(f"sluice.starts.{flow}", [starts] if isinstance(starts, str) else starts)
         reason = ours.get("reason")
-        _check("sluice.reason", reason, reason is None or isinstance(reason, str), "a text")
+        good = reason is None or (isinstance(reason, str) and len(reason) <= LONGEST_REASON)
+        _check("sluice.reason", reason, good, f"a text of at most {LONGEST_REASON:,} characters")
 
 
 def engine_command(entry: PipelineEntry, request: StartRequest, identity: UpdateIdentity) -> tuple[str, ...]:
@@ -136,6 +143,10 @@ def _check_names(values: Mapping[str, Any], known: tuple[str, ...], prefix: str 
 def _check_list(name: str, value: object) -> None:
     good = value is None or (isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value))
     _check(name, value, good, "a list of texts")
+    short = not isinstance(value, list) or (
+        len(value) <= _MOST_NAMES and all(len(each) <= _LONGEST_ARGUMENT for each in value)
+    )
+    _check(name, value, short, f"a list of at most {_MOST_NAMES:,} names of at most {_LONGEST_ARGUMENT:,} characters")
     commas = [each for each in value or () if "," in each] if isinstance(value, list) else []
     _check(name, value, not commas, "a list of names without commas")
 
@@ -143,6 +154,8 @@ def _check_list(name: str, value: object) -> None:
 def _check_texts(name: str, value: object) -> None:
     for key, text in _mapping(name, value).items():
         _check(f"{name}.{key}", text, isinstance(text, str), "a text")
+        short = len(key) + len(text) <= _LONGEST_ARGUMENT
+        _check(f"{name}.{key[:80]}", text, short, f"a text of at most {_LONGEST_ARGUMENT:,} characters")
         _check(f"{name}.{key}", text, key.strip() and "=" not in key, "named without an equals sign")
         if is_secret_name(key):
             why = "Its name is that of a secret, and command lines are visible to other users."

@@ -15,7 +15,6 @@ A stop is a request in the storage before anything else happens, so a run that h
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import cast
 
 from framework.foundation.clock import Clock, timestamp_text
-from framework.foundation.errors import OperationError, SluiceError
+from framework.foundation.errors import OperationError, SluiceError, UserError
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.local_storage import LocalStorage
 from framework.run.update.control.identity import UpdateIdentity
@@ -99,7 +98,7 @@ class Starter:
         """Accept a request, and start its update if there is room.
 
         Raises:
-            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID; nothing is written.
+            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID, SERVE_KEY_USED; nothing is written.
             OperationError: UPDATE_ALREADY_RUNNING, SERVE_STORAGE_TAKEN; nothing is written. STORAGE_NOT_WRITABLE.
         """
         request.check()
@@ -109,10 +108,11 @@ class Starter:
             if not self._claim(served):
                 raise OperationError("SERVE_STORAGE_TAKEN", path=entry.storage.root, holder=served.claim.holder)
             known = served.records.read(identity.update_id)
+            if known is not None and request.is_compared and dict(known.body) != dict(request.body):
+                raise UserError("SERVE_KEY_USED", update=known.update_id)
             if known is None:
                 self._check_free(served, request, identity)
-                record = self._record(entry, request, identity)
-                served.records.create(record)
+                served.records.add(self._record(entry, request, identity))
                 failpoint("serve.after_accept")
                 self.tick()
             return self._accepted(served, identity)
@@ -325,8 +325,7 @@ class Starter:
             try:
                 handle = self._launcher.start(record, log, served.entry.spec_file.parent)
             except OSError as error:
-                os.write(log.fileno(), f"The program can't be started: {error}\n".encode())
-                self._end(served, record)
+                self._end(served, record.with_(error=f"The program can't be started: {error}"))
                 return
             failpoint("serve.after_spawn")
             records.write(record.with_(state=RunState.STARTED, pid=handle.pid, pid_started=handle.pid_started))

@@ -28,7 +28,7 @@ from framework.server.signals.metrics import Metrics
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
 from framework.server.values import asdict_shallow
-from framework.server.web.faults import invalid, not_found
+from framework.server.web.faults import not_found, shortened
 from framework.server.web.routes import Call, Route
 from framework.server.web.updates import start_update
 
@@ -64,11 +64,12 @@ class Signals:
         return (
             Route(method="GET", path="/schedules", role=Role.VIEW, handler=self._list,
                   summary="The schedules of all pipelines, with their next runs and their last one."),
-            Route(method="POST", path=f"{_SCHEDULE}/pause", role=Role.OPERATE, handler=self._pause,
+            Route(method="POST", path=f"{_SCHEDULE}/pause", role=Role.OPERATE, handler=self._pause, fields=("reason",),
                   summary="Start no run of a schedule until it is resumed."),
             Route(method="POST", path=f"{_SCHEDULE}/resume", role=Role.OPERATE, handler=self._resume,
-                  summary="Start the runs of a schedule again, from the next time on."),
+                  fields=("reason",), summary="Start the runs of a schedule again, from the next time on."),
             Route(method="POST", path=f"{_SCHEDULE}/run", role=Role.OPERATE, handler=self._run, status=202,
+                  fields=("reason",),
                   summary="Start an update with the selections of a schedule now."),
             Route(method="GET", path="/alerts", role=Role.VIEW, handler=self._told,
                   summary="The alerts of all pipelines, newest first, and their channels."),
@@ -126,18 +127,18 @@ class Signals:
 
     def _pause(self, call: Call) -> dict[str, Any]:
         entry, row = self._named(call)
-        clock, reason = call.server.clock, _reason(call)
+        clock, reason = call.server.clock, call.reason()
         paused = pause_schedule(entry.spec, entry.storage, clock, row.schedule.name, reason, user=call.caller.user)
         return _changed(call, entry, paused)
 
     def _resume(self, call: Call) -> dict[str, Any]:
         entry, row = self._named(call)
-        _reason(call)
+        call.reason()
         return _changed(call, entry, resume_schedule(entry.spec, entry.storage, call.server.clock, row.schedule.name))
 
     def _run(self, call: Call) -> dict[str, Any]:
         entry, row = self._named(call)
-        reason = _reason(call)
+        reason = call.reason()
         ours = {"reason": reason} if reason else {}
         return asdict_shallow(start_update(call, entry, {**selections(row.schedule), "sluice": ours}))
 
@@ -147,7 +148,7 @@ class Signals:
             for row in part.rows(entry):
                 if schedule_id(entry, row.schedule.name) == wanted:
                     return entry, row
-        raise not_found(f"The schedule {wanted!r} does not exist.")
+        raise not_found(f"The schedule {shortened(wanted)!r} does not exist.")
 
     def _part(self) -> Schedules:
         assert self._schedules is not None, "the server makes its parts before it answers"
@@ -181,16 +182,6 @@ def _faults(entries: Sequence[PipelineEntry], faults: Mapping[str, SluiceError])
         }
         for entry, error in found
     ]
-
-
-def _reason(call: Call) -> str:
-    for name in call.body:
-        if name != "reason":
-            raise invalid(f"The field {name!r} is not supported.")
-    reason = call.body.get("reason", "")
-    if not isinstance(reason, str):
-        raise invalid("reason must be a text.")
-    return reason
 
 
 def _file(name: str, call: Call) -> Response:

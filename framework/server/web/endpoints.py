@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.secrets.known_secrets import hide_known_values
 from framework.server.access.roles import Caller, Role
 from framework.server.server import Server
-from framework.server.web.faults import WebFault, fault_of, fault_response, invalid
+from framework.server.web.faults import WebFault, fault_of, fault_response, invalid, shortened
 from framework.server.web.guard import Policy, caller_of, check_content, check_origin
 from framework.server.web.routes import Access, Call, Route
 
@@ -29,7 +30,8 @@ def endpoint(route: Route, server: Server, policy: Policy) -> Callable[[Request]
         try:
             caller = await run_in_threadpool(_allowed, route, request, server, policy)
             check_content(request)
-            call = Call(request=request, server=server, caller=caller, body=await _body(request))
+            call = Call(request=request, server=server, caller=caller, route=route.full_path, body=await _body(request))
+            _check_honoured(route, call)
             if inspect.iscoroutinefunction(route.handler):
                 value = await route.handler(call)
             else:
@@ -69,6 +71,17 @@ def denied(caller: Caller, role: Role) -> WebFault:
     return WebFault(403, "PERMISSION_DENIED", f"{caller.user} has the role {caller.role}; this needs {role}.")
 
 
+def _check_honoured(route: Route, call: Call) -> None:
+    """Check that the route honours all that the request has: what is ignored would be answered wrong.
+
+    Raises:
+        WebFault: 400.
+    """
+    call.only(*route.query)
+    if route.fields is not None:
+        call.only_fields(*route.fields)
+
+
 async def _body(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request.
 
@@ -81,7 +94,7 @@ async def _body(request: Request) -> dict[str, Any]:
     if not content:
         return {}
     try:
-        found = json.loads(content)
+        found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -89,6 +102,29 @@ async def _body(request: Request) -> dict[str, Any]:
     if not _is_text(json.dumps(found, ensure_ascii=False)):
         raise invalid("The texts of the body must be Unicode without control characters of value 0.")
     return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object whose fields are there once; one of two would be ignored.
+
+    Raises:
+        WebFault: 400.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid(f"The field {shortened(twice)!r} is given more than once.")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise invalid(f"{text} is no number of JSON.")
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    return found if math.isfinite(found) else _no_number(shortened(text))
 
 
 def _is_text(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,12 +12,15 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from framework.server.access.roles import Caller, Role
+from framework.server.engines.start_request import LONGEST_REASON
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
-from framework.server.web.faults import WebFault, not_found
+from framework.server.web.faults import invalid, not_found, shortened
 
 OWN_FACE = "/api/sluice/v1"
-_TEXTS = {"true": True, "false": False}
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_REPEATED = frozenset({"order_by"})
+"""Parameters that clients send several times."""
 
 
 class Access(StrEnum):
@@ -31,12 +35,14 @@ class Call:
 
     Args:
         caller: who asks; of an open route, nobody.
+        route: the path of the route, with the names of its parameters.
         body: the JSON object of the request; empty without a body.
     """
 
     request: Request
     server: Server
     caller: Caller
+    route: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -59,7 +65,7 @@ class Call:
         seen = self.pipelines()
         found = [each for each in seen if each.pipeline_id == wanted] or [each for each in seen if each.name == wanted]
         if len(found) != 1:
-            raise not_found(f"The pipeline {wanted!r} does not exist.")
+            raise not_found(f"The pipeline {shortened(wanted)!r} does not exist.")
         return found[0]
 
     def pipelines(self) -> tuple[PipelineEntry, ...]:
@@ -75,19 +81,44 @@ class Call:
         text = self.query.get(name)
         if text is None:
             return default
-        if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= most:
-            raise WebFault(400, "INVALID_PARAMETER_VALUE", f"{name} must be a number from 1 to {most:,}.")
+        if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
+            raise invalid(f"{name} must be a number from 1 to {most:,}.")
         return int(text)
 
     def only(self, *known: str) -> None:
-        """Check that the query has no other parameters: what is ignored would be answered wrong.
+        """Check that the query has no other parameters, and none twice: what is ignored would be answered wrong.
 
         Raises:
             WebFault: 400.
         """
         for name in self.query:
             if name not in known:
-                raise WebFault(400, "INVALID_PARAMETER_VALUE", f"The parameter {name!r} is not supported.")
+                raise invalid(f"The parameter {shortened(name)!r} is not supported.")
+            if name not in _REPEATED and len(self.query.getlist(name)) > 1:
+                raise invalid(f"The parameter {name!r} is given more than once.")
+
+    def only_fields(self, *known: str) -> None:
+        """Check that the body has no other fields.
+
+        Raises:
+            WebFault: 400.
+        """
+        for name in self.body:
+            if name not in known:
+                raise invalid(f"The field {shortened(name)!r} is not supported.")
+
+    def reason(self) -> str:
+        """Return why the caller asks, in their words; empty without a reason.
+
+        Raises:
+            WebFault: 400.
+        """
+        reason = self.body.get("reason")
+        if reason is None:
+            return ""
+        if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
+            raise invalid(f"reason must be a text of at most {LONGEST_REASON:,} characters.")
+        return reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +130,8 @@ class Route:
         role: the role that a caller needs.
         handler: returns the JSON value of the answer, or a response. It runs in a thread, unless it is a coroutine.
         summary: one sentence for the API's description.
-        query: names of the parameters of its query, for the description.
+        query: names of the parameters of its query; others are refused.
+        fields: names of the fields of its body; others are refused. None if the handler checks them.
         status: the status of a good answer.
         checks_role_itself: whether the handler checks for a higher role, which depends on the request.
     """
@@ -110,6 +142,7 @@ class Route:
     handler: Callable[[Call], Any]
     summary: str
     query: tuple[str, ...] = ()
+    fields: tuple[str, ...] | None = ()
     status: int = 200
     checks_role_itself: bool = False
 

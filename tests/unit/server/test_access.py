@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +21,7 @@ from framework.foundation.secrets.known_secrets import HIDDEN, remember_secrets
 from framework.server.access.roles import Role
 from framework.server.access.sessions import Sessions
 from framework.server.access.tokens import TokenStore
+from framework.server.databricks.shapes import run_id_of
 from framework.server.serving import Address, bound, check_protected
 from framework.server.web.routes import OWN_FACE, Access, Route
 from framework.server.workbench.kinds import KINDS
@@ -64,7 +66,7 @@ def sign_in(world: World, code: str | None = None, **headers: str) -> Any:
 def filled(route: Route, world: World) -> str:
     """The path of a route with names that exist."""
     pipeline = world.entry().pipeline_id
-    names = {"pipeline": pipeline, "update": FIRST, "dataset": "orders", "token": "none", "job": "none", "kind": "lag"}
+    names = {"pipeline": pipeline, "update": FIRST, "dataset": "orders", "token": "none", "job": "none", "kind": "rows"}
     return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], route.full_path)
 
 
@@ -83,6 +85,82 @@ def test_each_route_refuses_each_lower_role(own_world: World) -> None:
         if not expected and (nobody != 401 or set(found) - {403} or own.status_code in {401, 403}):
             refused[f"{route.method} {path}"] = [nobody, *found, own.status_code]
     assert {} == refused
+
+
+def test_no_route_ignores_a_field_or_a_parameter(own_world: World) -> None:
+    """Generated from the route table: what a route does not know is an error that names it."""
+    own_world.server.hub.close()
+    wrong: list[str] = []
+    for route in own_world.routes:
+        path, role = filled(route, own_world), None if isinstance(route.role, Access) else Role.MANAGE
+        has_body = route.method in {"POST", "PUT", "PATCH", "DELETE"}
+        body = {"colour": "red"} if has_body and route.status != 501 else None
+        own = {"Origin": URL, "X-Sluice-Request": "1"}
+        answers = [own_world.ask(route.method, f"{path}?colour=red", {} if has_body else None, role=role, headers=own)]
+        answers += [own_world.ask(route.method, path, body, role=role, headers=own)] if body else []
+        for twice in route.query[:1]:
+            two = "&".join(f"{twice}={value}" for value in ("1", "2"))
+            answers.append(own_world.ask(route.method, f"{path}?{two}", role=role))
+        wrong += [f"{path} {each.status_code}" for each in answers if each.status_code not in {400, 404, 501}]
+        wrong += [
+            path for each in answers if each.status_code == 400 and not re.search("colour|more than once", each.text)
+        ]
+    assert [] == wrong
+
+
+_NUMBERS = ("-1", "0", "", " ", "x", "1.5", "+1", " 5", "1e3", "٣", "²", "9" * 19, "9" * 6000, "0x10", "NaN")
+
+
+@pytest.mark.parametrize("number", _NUMBERS)
+def test_a_number_without_bounds_is_an_error(world: World, number: str) -> None:
+    """On each route that takes one: never an answer of another size, and never an error of ours."""
+    entry = world.entry().pipeline_id
+    paths = [f"/pipelines/shop/{each}?limit=" for each in ("updates", "grid", "events")]
+    paths += [f"/api/2.0/pipelines{each}?max_results=" for each in ("", f"/{entry}/updates", f"/{entry}/events")]
+    paths += ["/api/2.2/jobs/runs/get?run_id=", "/api/2.2/jobs/runs/get-output?run_id="]
+    found = {world.ask("GET", path + quote(number)).status_code for path in paths}
+    assert found <= ({400} if number not in {"0", "9" * 18} else {400, 404})
+
+
+def test_a_number_may_be_a_text(world: World) -> None:
+    """Airflow sends all numbers as texts."""
+    entry = world.entry().pipeline_id
+    assert 200 == world.ask("GET", "/api/2.0/pipelines?max_results=25").status_code
+    assert 200 == world.ask("GET", f"/api/2.0/pipelines/{entry}/events?max_results=25").status_code
+    number = run_id_of(FIRST)
+    for sent in (number, str(number)):
+        assert 200 == world.ask("POST", "/api/2.1/jobs/runs/cancel", {"run_id": sent}).status_code
+    others: tuple[Any, ...] = (True, 1.0, None, [number], {"a": 1}, "9" * 6000, -1)
+    for wrong in others:
+        assert 400 == world.ask("POST", "/api/2.1/jobs/runs/cancel", {"run_id": wrong}).status_code
+
+
+@pytest.mark.parametrize("token", ["x", "-1", "1" * 10, FIRST, "٣", "' OR 1=1"])
+def test_a_page_token_of_something_else_is_an_error(world: World, token: str) -> None:
+    """It is refused, or nothing is there."""
+    entry = world.entry().pipeline_id
+    paths = ("/api/2.0/pipelines?page_token=", f"/api/2.0/pipelines/{entry}/updates?page_token=",
+             f"/api/2.0/pipelines/{entry}/events?page_token=",
+             f"/api/2.0/pipelines/{entry}/events?order_by=timestamp&page_token=",
+             "/pipelines/shop/updates?before=", "/pipelines/shop/events?before=")  # fmt: skip
+    assert {world.ask("GET", path + quote(token)).status_code for path in paths} <= {400, 404}
+
+
+def test_a_long_name_is_not_found_and_not_repeated(world: World) -> None:
+    """An answer is not as long as the request."""
+    name = "x" * 20_000
+    paths = (f"/pipelines/{name}", f"/pipelines/shop/updates/{name}", f"/pipelines/shop/datasets/{name}",
+             f"/jobs/{name}", f"/api/2.0/pipelines/{name}", f"/pipelines/shop/updates?before={name}")  # fmt: skip
+    for path in paths:
+        answer = world.ask("GET", path)
+        assert (404, True) == (answer.status_code, len(answer.content) < 1_000), path[:40]
+
+
+def test_a_pattern_of_a_name_takes_one_pass(world: World) -> None:
+    """A pattern with many wildcards would occupy the server for ever as a regular expression."""
+    pattern = "%".join("a" * 60)
+    answer = world.get(f"/api/2.0/pipelines?filter={quote(f'name LIKE {chr(39)}%{pattern}%b{chr(39)}')}")
+    assert [] == answer["statuses"]
 
 
 def test_open_routes_are_these(world: World) -> None:
@@ -352,11 +430,12 @@ def test_a_damaged_file_of_tokens_is_an_error_with_its_path(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("pipelines", [[], [""], [" "], ["shop", ""], ["a\nb"]])
 def test_a_token_for_no_pipeline_is_none_for_all(world: World, pipelines: list[str]) -> None:
-    """An empty list, as of an empty variable of a script, must not open everything; a name that nothing has is a typo."""
+    """An empty list, as of an empty variable of a script, must not open everything; an unknown name is a typo."""
     with pytest.raises(UserError) as refused:
         world.server.tokens.create("wide", Role.VIEW, pipelines=pipelines)
     assert "SERVE_TOKEN_INVALID" == refused.value.condition
-    for wrong in (pipelines, ["shpo"], "", 0, False, {}):
+    others: tuple[Any, ...] = (pipelines, ["shpo"], "", 0, False, {})
+    for wrong in others:
         body = {"name": "wide", "role": "view", "pipelines": wrong}
         assert 400 == world.ask("POST", "/tokens", body).status_code, wrong
     assert "wide" not in [each.name for each in world.server.tokens.list_all()]

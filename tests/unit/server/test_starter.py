@@ -131,7 +131,7 @@ def test_an_engine_that_refuses_to_start_says_why(tmp_path: Path) -> None:
     (root_of(entry) / "engine-refuse").touch()
     starter = starter_of(entry)
     ended = settle(entry, starter, starter.request(entry, StartRequest()).update_id)
-    assert ("FAILED", 2, "[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back.") == (
+    assert ("FAILED", 2, "[PIPELINE_SPEC_MISSING_REQUIRED_FIELD] The spec is gone.\n  -> Put it back.") == (
         ended.outcome,
         ended.exit_code,
         ended.error,

@@ -138,22 +138,71 @@ def test_an_engine_that_does_not_start_says_why(world: World) -> None:
     update = world.post(f"{SHOP}/updates", {})["update_id"]
     eventually(lambda: row(world, update)["state"] == "FAILED")
     found = row(world, update)
-    assert "[PIPELINE_SPEC_MISSING] The spec is gone.\n  -> Put it back." == found["error"]
-    assert world.get(f"{SHOP}/updates/{update}/log")["text"].startswith("noise\n[PIPELINE_SPEC_MISSING]")
+    assert "[PIPELINE_SPEC_MISSING_REQUIRED_FIELD] The spec is gone.\n  -> Put it back." == found["error"]
+    assert world.get(f"{SHOP}/updates/{update}/log")["text"].startswith("noise\n[PIPELINE_SPEC_MISSING_REQUIRED_FIELD]")
+
+
+def test_a_key_belongs_to_its_caller_its_route_and_its_body(world: World) -> None:
+    """The first answer is given to nobody else, and never for another body; the same request again has it."""
+    pipeline, entry = f"/api/2.0/pipelines/{world.entry().pipeline_id}/updates", world.entry()
+    key = {"Idempotency-Key": "night"}
+    body = {"sluice": {"queue": True, "reason": "a"}}
+    first = world.post(f"{SHOP}/updates", body, headers=key)["update_id"]
+    assert first == world.post(f"/pipelines/{entry.pipeline_id}/updates", body, headers=key)["update_id"]
+    other = world.ask("POST", f"{SHOP}/updates", {"sluice": {"queue": True, "reason": "b"}}, headers=key)
+    assert (409, "SERVE_KEY_USED") == (other.status_code, other.json()["details"][0]["condition"])
+    task = {"pipeline_task": {"pipeline_id": entry.pipeline_id}, "idempotency_token": "night"}
+    eventually(lambda: row(world, first)["state"] == "COMPLETED")
+    run = world.post("/api/2.2/jobs/runs/submit", task, status=200)["run_id"]
+    assert run == world.post("/api/2.1/jobs/runs/submit", task, status=200)["run_id"]
+    more = {**task, "pipeline_task": {**task["pipeline_task"], "full_refresh": True}}
+    assert 409 == world.ask("POST", "/api/2.2/jobs/runs/submit", more).status_code
+    ids = [
+        world.post(f"{SHOP}/updates", body, headers=key, role=Role.OPERATE)["update_id"],
+        world.post(pipeline, body, headers=key, status=200)["update_id"],
+    ]
+    assert 4 == len({first, *ids, run})
+
+
+_WRONG_BODIES = (
+    b'{"full_refresh": false, "full_refresh": true}',
+    b'{"sluice": {"queue": true, "queue": false}}',
+    b'{"parameters": {"x": NaN}}',
+    b'{"parameters": {"x": -Infinity}}',
+    b'{"parameters": {"x": 1e999}}',
+    b'{"parameters": ' + b"1" * 6000 + b"}",
+    b'{"sluice": {"reason": "' + b"x" * 1001 + b'"}}',
+    b'{"parameters": {"x": "' + b"x" * 10_001 + b'"}}',
+    b'{"refresh_selection": ["' + b"x" * 10_001 + b'"]}',
+    b'{"refresh_selection": [' + b'"x",' * 1000 + b'"x"]}',
+)
+
+
+@pytest.mark.parametrize("content", _WRONG_BODIES)
+def test_a_body_that_is_ambiguous_or_has_no_bounds_starts_nothing(world: World, content: bytes) -> None:
+    """Two fields of one name, numbers that are none, and texts longer than a command line takes."""
+    for path in (f"{SHOP}/updates", f"/api/2.0/pipelines/{world.entry().pipeline_id}/updates"):
+        headers = {**world.headers(), "Content-Type": "application/json"}
+        url = path if path.startswith("/api") else f"/api/sluice/v1{path}"
+        answer = world.client.post(url, content=content, headers=headers)
+        assert (400, "INVALID_PARAMETER_VALUE") == (answer.status_code, answer.json()["error_code"])
+        assert len(answer.content) < 2_000
+    assert [] == runs_of(world.entry())
 
 
 @pytest.mark.parametrize("file", ["engine-refuse", "engine-crash"])
 def test_who_may_not_read_rows_sees_no_output_of_a_process(world: World, file: str) -> None:
-    """What the project prints may be rows: no answer on either face, and no message, has them; `read` has the output."""
+    """What the project prints may be rows: no answer of a face, and no message, has them; `read` has the output."""
     sent: list[str] = []
     world.server.hub.hear(lambda message: sent.append(message.data))
     (root_of(world.entry()) / file).touch()
     update = world.post(f"{SHOP}/updates", {})["update_id"]
     eventually(lambda: row(world, update)["state"] == "FAILED")
     entry, run = world.entry(), run_id_of(update)
-    paths = ("/pipelines", SHOP, f"{SHOP}/updates", f"{SHOP}/updates/{update}", f"{SHOP}/grid", "/alerts",
+    theirs = f"/api/2.0/pipelines/{entry.pipeline_id}"
+    paths = ("/pipelines", SHOP, f"{SHOP}/updates", f"{SHOP}/updates/{update}", f"{SHOP}/grid", theirs,
              f"/api/2.2/jobs/runs/get?run_id={run}", f"/api/2.2/jobs/runs/get-output?run_id={run}",
-             f"/api/2.0/pipelines/{entry.pipeline_id}", f"/api/2.0/pipelines/{entry.pipeline_id}/updates/{update}")  # fmt: skip
+             f"{theirs}/updates", f"{theirs}/updates/{update}")  # fmt: skip
     texts = [world.ask("GET", path, role=Role.VIEW).text for path in paths] + sent
     assert [] == [text for text in texts if "4111" in text]
     assert row(world, update)["error"]

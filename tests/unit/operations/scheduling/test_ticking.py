@@ -237,7 +237,7 @@ def test_a_start_that_can_not_be_now_is_tried_again_and_holds_no_other_schedule(
 
 
 def test_two_who_pause_at_the_same_time_lose_neither_pause(tmp_path: Path) -> None:
-    """A command and the server pause and resume several schedules, each with what it has read before the other wrote."""
+    """A command and the server pause and resume several schedules, each as if the other were not there."""
     storage = LocalStorage(str(tmp_path))
     names = [f"schedule {number}" for number in range(24)]
 
