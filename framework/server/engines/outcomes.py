@@ -45,6 +45,14 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
     return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
 
 
+def owner_of(storage: Storage, records: RunRecords, update_id: str) -> str | None:
+    """Return the name of the pipeline of an update, because several may share a storage; None if it is unknown."""
+    record = records.read(update_id)
+    if record is not None:
+        return record.pipeline
+    return next((event.origin.pipeline_name for event in read_events(storage, update_id=update_id)), None)
+
+
 def recorded_end(storage: Storage, update_id: str) -> str | None:
     """Return the state in which an update ended, by its events; None if it has not."""
     events = read_events(storage, type=EventType.UPDATE_PROGRESS, update_id=update_id)

@@ -31,7 +31,7 @@ from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.control.lock_holder import LockHolder, lock_holder
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.server.engines.launchers import Launcher
-from framework.server.engines.outcomes import canceled, end_of, recorded_end
+from framework.server.engines.outcomes import canceled, end_of, owner_of, recorded_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest, engine_command
 from framework.server.engines.storage_claim import StorageClaim
@@ -127,11 +127,13 @@ class Starter:
         """
         with self._lock:
             served = self._of(entry)
-            holder, runs = lock_holder(entry.storage), served.open_runs
+            holder, runs = self._own_holder(served), served.open_runs
             named = update_id or (holder.update_id if holder is not None else next((r.update_id for r in runs), None))
             if named is None:
                 return StopReport()
             record = served.records.read(named)
+            if record is not None and record.pipeline != entry.name:
+                return StopReport()
             runs_now = holder is not None and holder.update_id == named
             if not runs_now and (record is None or not record.is_open):
                 return StopReport(update_id=named, state=None if record is None else record.outcome, has_ended=True)
@@ -146,6 +148,14 @@ class Starter:
             if record is not None and record.is_open and not served.records.is_claimed(named):
                 self._launcher.stop(record)  # it starts, and may look for its request only after half a minute
             return StopReport(update_id=named, holder=holder if runs_now else None, state="STOPPING")
+
+    def _own_holder(self, served: _Served) -> LockHolder | None:
+        """Return the holder of the storage's lock, if it is an update of the pipeline or may be one."""
+        holder = lock_holder(served.entry.storage)
+        if holder is None:
+            return None
+        owner = owner_of(served.entry.storage, served.records, holder.update_id)
+        return holder if owner in {None, served.entry.name} else None
 
     def tick(self) -> None:
         """Record the runs that have ended, adopt those of an earlier server, and start those that fit."""
@@ -305,7 +315,8 @@ class Starter:
         if StopRequests(storage).of(record.update_id) is not None:
             served.records.write(canceled(record, timestamp_text(self._clock.now())))
             return
-        others = [each for each in served.open_runs if each.state is not RunState.ACCEPTED]
+        # Also those of other pipelines in the storage, which has one lock.
+        others = [each for each in served.records.list_all() if each.is_open and each.state is not RunState.ACCEPTED]
         if len(self._busy) >= self.most_engines or others or lock_holder(storage) is not None:
             return
         self._start(served, record)

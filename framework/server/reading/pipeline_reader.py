@@ -14,6 +14,7 @@ from framework.record.events import Event
 from framework.record.reader import read_events
 from framework.run.update.control.lock_holder import LockHolder, lock_holder
 from framework.run.update.control.stop_requests import StopRequests
+from framework.server.engines.outcomes import owner_of
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.pipelines import PipelineEntry
 from framework.server.reading.history import UpdateHistory
@@ -205,12 +206,20 @@ class PipelineReader:
 
     def _activity(self, update: UpdateRow | None, holder: LockHolder | None) -> Activity:
         if update is None:
-            return Activity.IDLE if holder is None else Activity.STARTING
+            # A holder without events of its own: it may be another pipeline's, or one that has just ended.
+            return Activity.STARTING if holder is not None and self._may_be_own(holder) else Activity.IDLE
         if update.state == "STOPPING" or StopRequests(self.entry.storage).of(update.update_id) is not None:
             return Activity.STOPPING
         if update.state == "WAITING_FOR_RESOURCES":
             return Activity.WAITING_FOR_RESOURCES
         return Activity.STARTING if update.state in _EARLY else Activity.RUNNING
+
+    def _may_be_own(self, holder: LockHolder) -> bool:
+        """Whether an update that is not known yet may be of this pipeline: several may share a storage."""
+        return self.row(holder.update_id) is None and owner_of(self.entry.storage, self.records, holder.update_id) in {
+            None,
+            self.entry.name,
+        }
 
 
 def _board(events: Iterable[Event]) -> FlowBoard:

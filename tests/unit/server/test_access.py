@@ -135,7 +135,7 @@ def test_a_number_may_be_a_text(world: World) -> None:
         assert 400 == world.ask("POST", "/api/2.1/jobs/runs/cancel", {"run_id": wrong}).status_code
 
 
-@pytest.mark.parametrize("token", ["x", "-1", "1" * 10, FIRST, "٣", "' OR 1=1"])
+@pytest.mark.parametrize("token", ["x", "-1", "1" * 10, "00000000-0000-4000-8000-000000000000", "٣", "' OR 1=1"])
 def test_a_page_token_of_something_else_is_an_error(world: World, token: str) -> None:
     """It is refused, or nothing is there."""
     entry = world.entry().pipeline_id

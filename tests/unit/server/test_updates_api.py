@@ -151,7 +151,7 @@ def test_a_key_belongs_to_its_caller_its_route_and_its_body(world: World) -> Non
     assert first == world.post(f"/pipelines/{entry.pipeline_id}/updates", body, headers=key)["update_id"]
     other = world.ask("POST", f"{SHOP}/updates", {"sluice": {"queue": True, "reason": "b"}}, headers=key)
     assert (409, "SERVE_KEY_USED") == (other.status_code, other.json()["details"][0]["condition"])
-    task = {"pipeline_task": {"pipeline_id": entry.pipeline_id}, "idempotency_token": "night"}
+    task: dict[str, Any] = {"pipeline_task": {"pipeline_id": entry.pipeline_id}, "idempotency_token": "night"}
     eventually(lambda: row(world, first)["state"] == "COMPLETED")
     run = world.post("/api/2.2/jobs/runs/submit", task, status=200)["run_id"]
     assert run == world.post("/api/2.1/jobs/runs/submit", task, status=200)["run_id"]
