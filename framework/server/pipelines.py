@@ -28,6 +28,7 @@ class PipelineEntry:
         pipeline_id: a UUID of the name and the storage, as the events' own id of the pipeline.
         spec_file: its spec.
         storage: its storage.
+        gone: why nothing of it can be started, although an update of it runs; None for a pipeline with a spec.
     """
 
     pipeline_id: str
@@ -35,6 +36,12 @@ class PipelineEntry:
     spec_file: Path
     spec: PipelineSpec
     storage: Storage
+    gone: Fault | None = None
+
+    @property
+    def place(self) -> str:
+        """The real path of its storage, which several spellings and links may lead to."""
+        return os.path.realpath(self.storage.root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +65,7 @@ def find_pipelines(folders: Sequence[Path], entry_at: Callable[[Path], PipelineE
         entry_at: returns the pipeline of a spec, such as one that is already known.
     """
     loaded = entry_at or entry_of
-    entries: dict[str, PipelineEntry] = {}
+    entries: dict[tuple[str, str], PipelineEntry] = {}
     faults: list[Fault] = []
     for file in dict.fromkeys(each for folder in folders for each in _specs(folder.resolve())):
         try:
@@ -68,8 +75,11 @@ def find_pipelines(folders: Sequence[Path], entry_at: Callable[[Path], PipelineE
             continue
         if isinstance(entry, Fault):
             faults.append(entry)
-        else:
-            entries.setdefault(entry.pipeline_id, entry)
+            continue
+        # One storage can't hold two pipelines of one name: their updates could not be told apart.
+        first = entries.setdefault((entry.name, entry.place), entry)
+        if first is not entry:
+            faults.append(_twice(entry, first))
     return Found(entries=tuple(sorted(entries.values(), key=lambda each: each.name)), faults=tuple(faults))
 
 
@@ -87,6 +97,11 @@ def entry_of(file: Path) -> PipelineEntry | Fault:
     return PipelineEntry(
         pipeline_id=pipeline_id_of(spec.name, storage.root), name=spec.name, spec_file=file, spec=spec, storage=storage
     )
+
+
+def _twice(entry: PipelineEntry, first: PipelineEntry) -> Fault:
+    error = UserError("SERVE_PIPELINE_TWICE", pipeline=entry.name, storage=first.place, spec=first.spec_file)
+    return Fault(condition=error.condition, what=error.what, remedy=error.remedy, file=str(entry.spec_file))
 
 
 def _specs(folder: Path) -> Iterator[Path]:

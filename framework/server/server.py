@@ -17,6 +17,7 @@ from framework.server.access.sessions import Sessions
 from framework.server.access.tokens import TokenStore
 from framework.server.engines.capacity import memory, most_engines
 from framework.server.engines.launchers import Launcher, LocalLauncher
+from framework.server.engines.leftovers import leftovers
 from framework.server.engines.start_request import engine_command
 from framework.server.engines.starter import Command, Starter
 from framework.server.pipelines import Found, PipelineEntry, entry_of, find_pipelines
@@ -145,7 +146,7 @@ class Server:
         more = {name: value for part in self._parts for name, value in part.row_fields(entry).items()}
         state = self.reader(entry).state
         if state.fault is None:
-            state = replace(state, fault=self.starter.faults.get(entry.pipeline_id))
+            state = replace(state, fault=entry.gone or self.starter.faults.get(entry.pipeline_id))
         return PipelineRow(
             pipeline_id=entry.pipeline_id, name=entry.name, spec_file=str(entry.spec_file),
             storage=entry.storage.root, catalog=entry.spec.catalog, schema=entry.spec.schema,
@@ -173,6 +174,8 @@ class Server:
     def find(self) -> None:
         """Find the pipelines again; a pipeline whose spec has not changed stays the same object."""
         found = find_pipelines(self.settings.folders, self._entry)
+        left = leftovers(found, self._found.entries)
+        found = replace(found, entries=tuple(sorted((*found.entries, *left), key=lambda each: each.name)))
         with self._looking:
             before = {each.pipeline_id for each in self._found.entries}
             new = [each for each in found.entries if each.pipeline_id not in self._readers]

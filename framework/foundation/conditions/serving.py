@@ -16,6 +16,14 @@ CONDITIONS: dict[str, Condition] = {
         "Another server starts the updates of the storage {path}: {holder}.",
         "Send the request to that server, or end it. This server shows the pipeline and does not change it.",
     ),
+    "SERVE_PIPELINE_TWICE": Condition(
+        "Pipeline {pipeline} has the name and the storage {storage} of the pipeline of {spec}.",
+        "Give one of them another name or another storage: their updates can't be told apart.",
+    ),
+    "SERVE_SPEC_GONE": Condition(
+        "Update {update} of pipeline {pipeline} runs or waits, and {spec} is no longer the spec of that pipeline.",
+        "Stop the update, or put the spec back. An update that waits is not started.",
+    ),
     "SERVE_STORAGE_REMOTE": Condition(
         "Pipeline {pipeline} has its storage at {storage}, which the server can't read yet.",
         "Serve pipelines with local storage; `sluice events` and `sluice lag` read this one.",

@@ -31,6 +31,7 @@ from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.control.lock_holder import LockHolder, lock_holder
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
 from framework.server.engines.launchers import Launcher
+from framework.server.engines.leftovers import check_started
 from framework.server.engines.outcomes import canceled, end_of, owner_of, recorded_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest, engine_command
@@ -98,7 +99,7 @@ class Starter:
         """Accept a request, and start its update if there is room.
 
         Raises:
-            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID, SERVE_KEY_USED; nothing is written.
+            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID, SERVE_KEY_USED, SERVE_SPEC_GONE; nothing is written.
             OperationError: UPDATE_ALREADY_RUNNING, SERVE_STORAGE_TAKEN; nothing is written. STORAGE_NOT_WRITABLE.
         """
         request.check()
@@ -111,6 +112,7 @@ class Starter:
             if known is not None and request.is_compared and dict(known.body) != dict(request.body):
                 raise UserError("SERVE_KEY_USED", update=known.update_id)
             if known is None:
+                check_started(entry, identity.update_id)
                 self._check_free(served, request, identity)
                 served.records.add(self._record(entry, request, identity))
                 failpoint("serve.after_accept")
@@ -151,11 +153,12 @@ class Starter:
 
     def _own_holder(self, served: _Served) -> LockHolder | None:
         """Return the holder of the storage's lock, if it is an update of the pipeline or may be one."""
-        holder = lock_holder(served.entry.storage)
+        entry, holder = served.entry, lock_holder(served.entry.storage)
         if holder is None:
             return None
-        owner = owner_of(served.entry.storage, served.records, holder.update_id)
-        return holder if owner in {None, served.entry.name} else None
+        owner = owner_of(entry.storage, served.records, holder.update_id)
+        is_alone = all(each.place != entry.place or each.name == entry.name for each in self._entries())
+        return holder if owner == entry.name or (owner is None and is_alone) else None
 
     def tick(self) -> None:
         """Record the runs that have ended, adopt those of an earlier server, and start those that fit."""
@@ -226,7 +229,7 @@ class Starter:
         if found is None or found.entry is not entry:
             found = self._served[entry.pipeline_id] = _Served(entry)
             # Several pipelines may share a storage, which has one claim.
-            found.claim = self._claims.setdefault(entry.storage.root, found.claim)
+            found.claim = self._claims.setdefault(entry.place, found.claim)
         return found
 
     def _claim(self, served: _Served) -> bool:
@@ -324,6 +327,11 @@ class Starter:
     def _start(self, served: _Served, record: RunRecord) -> None:
         """Start the process of a run; see the module for what a crash leaves."""
         records, now = served.records, timestamp_text(self._clock.now())
+        try:
+            check_started(served.entry, record.update_id)
+        except UserError as error:
+            records.write(canceled(record, now).with_(outcome="FAILED", error=error.render()))
+            return
         log = records.open_log(record.update_id)
         if log is None:
             return  # a process of this run lives

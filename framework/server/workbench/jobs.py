@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.foundation.clock import Clock, timestamp_text
-from framework.foundation.errors import OperationError
+from framework.foundation.errors import OperationError, UserError
 from framework.foundation.secrets.known_secrets import hide_known
 from framework.server.pipelines import PipelineEntry
 from framework.server.workbench.kinds import KINDS
@@ -102,9 +102,11 @@ class Workbench:
         """Queue a job.
 
         Raises:
-            UserError: UPDATE_REQUEST_INVALID.
+            UserError: UPDATE_REQUEST_INVALID, SERVE_SPEC_GONE.
             OperationError: SERVE_QUEUE_FULL.
         """
+        if entry.gone is not None:
+            raise UserError("SERVE_SPEC_GONE", pipeline=entry.name, update="that", spec=entry.spec_file)
         command = KINDS[kind].command(str(entry.spec_file), body)
         now = timestamp_text(self._clock.now())
         job = Job(job=uuid.uuid4().hex, kind=kind, pipeline_id=entry.pipeline_id, command=command, created_at=now)
