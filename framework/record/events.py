@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -21,6 +23,12 @@ EVENT_SCHEMA = (
 
 EVENT_READ_OPTIONS: Mapping[str, str] = {"mode": "DROPMALFORMED", "pathGlobFilter": "*.jsonl"}
 """Reader options for this schema: they drop a line that a kill cut off."""
+
+
+_MOST_EVENTS = 2**63
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|\+00:00)", re.ASCII)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HUGE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 
 
 class EventType(StrEnum):
@@ -143,23 +151,27 @@ class Event:
 
 
 def parse_event(line: str) -> Event | None:
-    """Parse a line of `to_line`; None for any other text, such as a truncated line."""
+    """Parse a line of `to_line`; None for any other text, such as a truncated line, or one of another program.
+
+    A number that JSON does not have, such as NaN, becomes None, and half of a surrogate pair a question mark: readers
+    write the event again, as JSON and as UTF-8.
+    """
     try:
-        row = json.loads(line)
-        error = row["error"]
+        row = _parse_json(line)
+        error, event_type = row["error"], EventType(row["event_type"])
         return Event(
-            id=row["id"],
-            sequence=row["sequence"]["data_plane_id"]["seq_no"],
-            origin=Origin(**row["origin"]),
-            timestamp=row["timestamp"],
-            message=row["message"],
+            id=_text(row["id"]),
+            sequence=_sequence(row["sequence"]["data_plane_id"]["seq_no"]),
+            origin=_origin(row["origin"]),
+            timestamp=_time(row["timestamp"]),
+            message=_text(row["message"]),
             level=EventLevel(row["level"]),
             maturity_level=MaturityLevel(row["maturity_level"]),
             error=None if error is None else _parse_error(error),
-            details=row["details"],
-            event_type=EventType(row["event_type"]),
+            details=_details(row["details"], event_type),
+            event_type=event_type,
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
@@ -177,6 +189,57 @@ def _error_row(error: EventError) -> dict[str, Any]:
     return {"fatal": error.fatal, "exceptions": [asdict(each) for each in error.exceptions]}
 
 
+def _parse_json(line: str) -> Any:
+    row = json.loads(line, parse_constant=_no_number)
+    if "\\u" in line and _SURROGATE.search(line):
+        row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+    if _HUGE.search(line):
+        row = json.loads(json.dumps(row), parse_constant=_no_number)  # a float that overflows is Infinity
+    return row
+
+
+def _no_number(text: str) -> None:
+    del text
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _sequence(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _MOST_EVENTS:
+        raise TypeError
+    return value
+
+
+def _time(value: object) -> str:
+    """Return a time as events have it: of one length and in UTC, so that texts have the order of times."""
+    text = _text(value)
+    if not _TIME.fullmatch(text):
+        raise ValueError(text)
+    datetime.fromisoformat(text)
+    return text
+
+
+def _origin(row: Mapping[str, Any]) -> Origin:
+    for name, value in row.items():
+        if value is None and name in {"dataset_name", "flow_name", "host"}:
+            continue
+        _text(value)
+    return Origin(**row)
+
+
+def _details(value: object, event_type: EventType) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get(event_type.value, {}), dict):
+        raise TypeError
+    return value
+
+
 def _parse_error(row: Mapping[str, Any]) -> EventError:
-    exceptions = tuple(ExceptionSummary(**each) for each in row["exceptions"])
+    exceptions = tuple(
+        ExceptionSummary(class_name=_text(each["class_name"]), message=_text(each["message"]))
+        for each in row["exceptions"]
+    )
     return EventError(fatal=bool(row["fatal"]), exceptions=exceptions)

@@ -1,4 +1,4 @@
-"""Pipelines without a spec whose updates still run or wait: a spec was deleted, renamed, or moved to another storage."""
+"""Pipelines without a spec whose updates still run or wait: it was deleted or renamed, or has another storage now."""
 
 from __future__ import annotations
 

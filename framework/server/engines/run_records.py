@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -106,12 +107,18 @@ class RunRecords:
         Raises:
             OperationError: STORAGE_NOT_WRITABLE, also if something else has its name, such as a link to no file.
         """
+        self._check_own_folder()
         path = self._path(record.update_id)
         if not self._storage.create_text(path, self._text(record)):
             raise OperationError("STORAGE_NOT_WRITABLE", path=path, problem="there is a file that is no record")
 
     def write(self, record: RunRecord) -> RunRecord:
-        """Replace a record, and return it."""
+        """Replace a record, and return it.
+
+        Raises:
+            OperationError: STORAGE_NOT_WRITABLE.
+        """
+        self._check_own_folder()
         self._storage.write_text(self._path(record.update_id), self._text(record))
         return record
 
@@ -126,6 +133,8 @@ class RunRecords:
 
     def list_all(self) -> tuple[RunRecord, ...]:
         """Return all records, in the order in which they were accepted."""
+        if Path(self._folder).is_symlink():
+            return ()
         names = [each for each in self._storage.list_names(self._folder) if each.endswith(".json")]
         updates = [name.removesuffix(".json") for name in names]
         known = self._ended
@@ -166,7 +175,11 @@ class RunRecords:
         """
         path = Path(self.log_path(update_id))
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._check_own_folder()
+            # A link would have another file written, and a pipe would have the server wait for its reader.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(path, flags, 0o600)
+            os.set_blocking(descriptor, True)  # the process inherits it
         except OSError as error:
             raise file_fault(error, path, "STORAGE_NOT_WRITABLE") from error
         file = os.fdopen(descriptor, "ab", buffering=0)
@@ -181,11 +194,23 @@ class RunRecords:
         """Return the last 64 kB of a run's output, and whether there is more; None if there is no output file."""
         path = Path(self.log_path(update_id))
         try:
-            size = path.stat().st_size
+            status = path.lstat()
         except OSError:
             return None
+        if not stat.S_ISREG(status.st_mode):
+            return None  # a link may lead to any file of the server's user
+        size = status.st_size
         content = self._storage.read_after(str(path), max(0, size - _LOG_BYTES))
         return hide_known(content.decode(errors="replace")), size > _LOG_BYTES
+
+    def _check_own_folder(self) -> None:
+        """Check that the records are in the storage: behind a link they could be those of another one.
+
+        Raises:
+            OperationError: STORAGE_NOT_WRITABLE.
+        """
+        if Path(self._folder).is_symlink():
+            raise OperationError("STORAGE_NOT_WRITABLE", path=self._folder, problem="it is a link to another folder")
 
     def _path(self, update_id: str) -> str:
         return self._storage.path(_FOLDER, f"{update_id}.json")

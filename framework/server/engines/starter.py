@@ -92,6 +92,7 @@ class Starter:
         self._served: dict[str, _Served] = {}
         self._claims: dict[str, StorageClaim] = {}
         self._busy: frozenset[str] = frozenset()
+        self._codes: dict[str, int] = {}
         self.faults: dict[str, Fault] = {}
         """Why the updates of a pipeline can't be started or settled now, by its id."""
 
@@ -99,8 +100,9 @@ class Starter:
         """Accept a request, and start its update if there is room.
 
         Raises:
-            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID, SERVE_KEY_USED, SERVE_SPEC_GONE; nothing is written.
-            OperationError: UPDATE_ALREADY_RUNNING, SERVE_STORAGE_TAKEN; nothing is written. STORAGE_NOT_WRITABLE.
+            UserError: UPDATE_REQUEST_INVALID, UPDATE_IDENTITY_INVALID, SERVE_KEY_USED, SERVE_SPEC_GONE.
+            OperationError: UPDATE_ALREADY_RUNNING, SERVE_STORAGE_TAKEN, STORAGE_NOT_WRITABLE.
+            After each of them, nothing is written.
         """
         request.check()
         with self._lock:
@@ -310,7 +312,12 @@ class Starter:
         """Record the end of a run, which the events decide if there are any: a crash before it changes nothing."""
         now = timestamp_text(self._clock.now())
         code = self._launcher.exit_code(record)
+        if code is None:
+            code = self._codes.get(record.update_id)
+        else:
+            self._codes[record.update_id] = code  # the launcher says it once, and the record may not be writable now
         served.records.write(end_of(served.entry.storage, served.records, record, exit_code=code, now=now))
+        self._codes.pop(record.update_id, None)
         served.records.delete_old()
 
     def _start_if_free(self, served: _Served, record: RunRecord) -> None:
@@ -346,9 +353,9 @@ class Starter:
             except OSError as error:
                 self._end(served, record.with_(error=f"The program can't be started: {error}"))
                 return
+            self._busy |= {record.update_id}
             failpoint("serve.after_spawn")
             records.write(record.with_(state=RunState.STARTED, pid=handle.pid, pid_started=handle.pid_started))
-            self._busy |= {record.update_id}
 
 
 def _who(holder: LockHolder) -> str:

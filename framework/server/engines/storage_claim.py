@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -36,21 +37,24 @@ class StorageClaim:
         """
         if self._file is not None:
             return True
+        file = None
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("a+", encoding="utf-8")
-        except OSError as error:
-            raise file_fault(error, self._path, "STORAGE_NOT_WRITABLE") from error
-        try:
+            # A link would have another file locked and written.
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+            file = os.fdopen(descriptor, "r+", encoding="utf-8")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.is_elsewhere = False
+            file.truncate(0)
+            file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
+            file.flush()
         except BlockingIOError:
-            file.close()
+            _close(file)
             self.is_elsewhere = True
             return False
-        self.is_elsewhere = False
-        file.truncate(0)
-        file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
-        file.flush()
+        except OSError as error:
+            _close(file)  # nobody must find a claim of a server that has not got it
+            raise file_fault(error, self._path, "STORAGE_NOT_WRITABLE") from error
         self._file = file
         return True
 
@@ -68,3 +72,9 @@ class StorageClaim:
             return f"process {found['pid']} on {found['host']}"
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"
+
+
+def _close(file: IO[str] | None) -> None:
+    if file is not None:
+        with suppress(OSError):  # what could not be written is tried once more
+            file.close()
