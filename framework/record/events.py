@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from framework.record.event_shapes import checked_details
+
 EVENT_SCHEMA = (
     "id STRING, "
     "sequence STRUCT<data_plane_id: STRUCT<instance: STRING, seq_no: BIGINT>>, "
@@ -28,7 +30,7 @@ EVENT_READ_OPTIONS: Mapping[str, str] = {"mode": "DROPMALFORMED", "pathGlobFilte
 _MOST_EVENTS = 2**63
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|\+00:00)", re.ASCII)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_HUGE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
+_HUGE = re.compile(r"\d[eE]\+?\d{3}")
 
 
 class EventType(StrEnum):
@@ -168,7 +170,7 @@ def parse_event(line: str) -> Event | None:
             level=EventLevel(row["level"]),
             maturity_level=MaturityLevel(row["maturity_level"]),
             error=None if error is None else _parse_error(error),
-            details=_details(row["details"], event_type),
+            details=checked_details(event_type.value, row["details"]),
             event_type=event_type,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -229,12 +231,6 @@ def _origin(row: Mapping[str, Any]) -> Origin:
             continue
         _text(value)
     return Origin(**row)
-
-
-def _details(value: object, event_type: EventType) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or not isinstance(value.get(event_type.value, {}), dict):
-        raise TypeError
-    return value
 
 
 def _parse_error(row: Mapping[str, Any]) -> EventError:

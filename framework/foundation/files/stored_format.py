@@ -84,7 +84,7 @@ class StoredFormat:
             return None
         try:
             return make(self.content(text, path))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise OperationError(
                 "STORED_FILE_DAMAGED", path=path, problem=exception_text(error), otherwise=remedy
             ) from error

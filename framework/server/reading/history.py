@@ -16,6 +16,7 @@ from framework.server.values import ENDED, UpdateOptions, UpdateRow
 _MOST_UPDATES = 1_000
 _EVENTS_PER_UPDATE = 8
 _LONGEST_ERROR = 2_000
+_OF_UPDATES = frozenset({EventType.CREATE_UPDATE, EventType.UPDATE_PROGRESS})
 _SELECTIONS = ("refresh_selection", "full_refresh_selection", "reset_checkpoint_selection")
 _LOST = "Its process ended without a word: it was killed, or its machine failed."
 
@@ -50,6 +51,8 @@ class UpdateHistory:
             return  # several pipelines may share a storage
         update_id = event.origin.update_id
         before = self._rows.get(update_id)
+        if before is None and event.event_type not in _OF_UPDATES:
+            return  # a command has written what a user did, in a log of its own
         self._rows[update_id] = _after(before or self._new(event), event)
         if len(self._rows) > 2 * _MOST_UPDATES:
             self._rows = dict([*self._rows.items()][-_MOST_UPDATES:])

@@ -12,6 +12,7 @@ from framework.record.reader import event_files, file_path
 _LISTED_EVERY = 30
 """Every so many polls all files are listed, however the folder looks: another machine may write to it."""
 _MOST_SEEN = 20_000
+_LONGEST_LINE = 8_000_000
 
 
 class _Position:
@@ -77,7 +78,9 @@ class LogTail:
         content = self._storage.read_after(file_path(self._storage, name), place.read)
         if not content:
             return []
-        complete, newline, _ = content.rpartition(b"\n")
+        complete, newline, rest = content.rpartition(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            complete, newline = content, b""  # it is no event, and would be read again with each look
         place.read += len(complete) + len(newline)
         place.size = max(place.size, place.read)
         events = (parse_event(line.decode(errors="replace")) for line in complete.split(b"\n"))
