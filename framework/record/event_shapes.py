@@ -18,7 +18,7 @@ def checked_details(event_type: str, details: object) -> Mapping[str, Any]:
         details: its details, with one key of that name.
 
     Raises:
-        TypeError, KeyError: they are not those of such an event.
+        TypeError: they are not those of such an event.
     """
     if not isinstance(details, dict):
         raise TypeError
@@ -43,7 +43,7 @@ def checked_details(event_type: str, details: object) -> Mapping[str, Any]:
 
 
 def _check_texts(own: Mapping[str, Any], *names: str) -> None:
-    if not all(isinstance(own[name], str) for name in names):
+    if not all(isinstance(own.get(name, ""), str) for name in names):
         raise TypeError
 
 

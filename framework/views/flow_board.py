@@ -199,10 +199,10 @@ class FlowBoardTracker:
         self._update_id = event.origin.update_id
         details: Mapping[str, Any] = event.details.get(event.event_type.value, {})
         if event.event_type is EventType.UPDATE_PROGRESS:
-            self._state = details["state"]
+            self._state = details.get("state", self._state)
         if event.event_type is EventType.OPERATION_PROGRESS and "waits_for" in details:
             return self._waits(event, details["waits_for"])
-        if event.event_type is not EventType.FLOW_PROGRESS or event.origin.flow_name is None:
+        if event.event_type is not EventType.FLOW_PROGRESS or event.origin.flow_name is None or "status" not in details:
             return None
         if "interval_seconds" in (details.get("metrics") or {}):
             return None  # a summary of events that were already applied

@@ -56,7 +56,7 @@ def owner_of(storage: Storage, records: RunRecords, update_id: str) -> str | Non
 def recorded_end(storage: Storage, update_id: str) -> str | None:
     """Return the state in which an update ended, by its events; None if it has not."""
     events = read_events(storage, type=EventType.UPDATE_PROGRESS, update_id=update_id)
-    states = [str(event.details[EventType.UPDATE_PROGRESS.value]["state"]) for event in events]
+    states = [event.details.get(EventType.UPDATE_PROGRESS.value, {}).get("state") for event in events]
     return next((state for state in states if state in ENDED), None)
 
 
