@@ -17,6 +17,7 @@ from framework.foundation.errors import OperationError, UserError
 from framework.server.access.state import RunningServer
 from framework.server.app import application
 from framework.server.server import Part, Ports, Server, Settings
+from framework.server.web.connections import LimitedConnection
 from framework.server.web.guard import LOOPBACK, Policy
 from framework.server.web.routes import Route
 
@@ -86,8 +87,8 @@ def serve(
     policy = Policy(port=port, hosts=(*LOOPBACK, *map(str.lower, address.allowed_hosts)), is_tls=scheme == "https")
     shown = "127.0.0.1" if address.is_loopback else next(iter(address.allowed_hosts), address.host)
     config = uvicorn.Config(
-        application(server, policy, more.routes), log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS, lifespan="on", ws="none", proxy_headers=False,
+        application(server, policy, more.routes), http=LimitedConnection, log_level="warning", access_log=False,
+        server_header=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS, lifespan="on", ws="none", proxy_headers=False,
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
     )  # fmt: skip
     url = f"{scheme}://{shown}:{port}"

@@ -19,6 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _KEPT_MESSAGES = 2_000
 _MOST_WAITING = 1_000
 _MOST_STREAMS = 50
+_MOST_OF_OWNER = 10
 _HEARTBEAT_SECONDS = 15.0
 
 
@@ -37,8 +38,9 @@ class TooManyStreams(Exception):  # noqa: N818 - a state of the hub, which the e
 
 
 class _Stream:
-    def __init__(self, topics: frozenset[str]) -> None:
+    def __init__(self, topics: frozenset[str], owner: str) -> None:
         self.topics = topics
+        self.owner = owner
         self.queue: asyncio.Queue[Message] = asyncio.Queue(_MOST_WAITING)
         self.is_cut = False
 
@@ -91,8 +93,9 @@ class Hub:
         self._closed.set()
 
     async def stream(
-        self, topics: Iterable[str], last_id: str | None, snapshot: Callable[[], Any], is_allowed: Callable[[], bool]
-    ) -> AsyncGenerator[bytes]:
+        self, topics: Iterable[str], last_id: str | None, snapshot: Callable[[], Any], is_allowed: Callable[[], bool],
+        owner: str = "",
+    ) -> AsyncGenerator[bytes]:  # fmt: skip
         """Yield the messages of topics as server-sent events.
 
         Args:
@@ -100,14 +103,16 @@ class Hub:
             last_id: the id of the last message that the client has, for a reconnect.
             snapshot: the present state, for a client without it.
             is_allowed: whether the client may still read; asked every 15 seconds.
+            owner: whose stream it is.
 
         Raises:
-            TooManyStreams: 50 streams are open.
+            TooManyStreams: 50 streams are open, or 10 of this owner.
         """
         self._loop = asyncio.get_running_loop()
-        if len(self._streams) >= _MOST_STREAMS:
+        own = sum(each.owner == owner for each in self._streams)
+        if len(self._streams) >= _MOST_STREAMS or own >= _MOST_OF_OWNER:
             raise TooManyStreams
-        stream = _Stream(frozenset(topics))
+        stream = _Stream(frozenset(topics), owner)
         self._streams.add(stream)
         try:
             missed, number = self._missed(stream.topics, last_id)

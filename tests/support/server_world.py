@@ -28,6 +28,7 @@ from framework.server.app import application, routes_of
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Ports, Server, Settings
 from framework.server.serving import Address, Extras, bound
+from framework.server.web.connections import LimitedConnection
 from framework.server.web.guard import Policy
 from framework.server.web.routes import OWN_FACE, Route
 from framework.testing.manual_clock import START, ManualClock
@@ -111,9 +112,10 @@ def world_of(
 
 
 @contextmanager
-def listening(world: World) -> Iterator[str]:
+def listening(world: World, connection: type[LimitedConnection] = LimitedConnection) -> Iterator[str]:
     """The address at which a world's application answers over HTTP, until the end of the block."""
-    server = uvicorn.Server(uvicorn.Config(world.client.app, log_level="warning", lifespan="off", ws="none"))
+    config = uvicorn.Config(world.client.app, log_level="critical", lifespan="off", ws="none", http=connection)
+    server = uvicorn.Server(config)
     with bound(Address(port=0)) as found:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
         thread.start()

@@ -32,12 +32,17 @@ async def _stream(call: Call) -> Response:
         }
 
     messages = server.hub.stream(
-        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller)
-    )
+        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller),
+        caller.identity,
+    )  # fmt: skip
     try:
         first = await anext(messages)
     except TooManyStreams:
-        raise WebFault(429, "REQUEST_LIMIT_EXCEEDED", "The server has as many streams as it serves.") from None
+        raise WebFault(
+            429,
+            "REQUEST_LIMIT_EXCEEDED",
+            "The server, or this caller, has as many streams as it serves: close another page.",
+        ) from None
 
     async def content() -> Any:
         yield first

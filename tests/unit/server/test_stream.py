@@ -39,9 +39,11 @@ async def heard(stream: AsyncIterator[bytes], count: int) -> list[Heard]:
     return [parsed(await asyncio.wait_for(anext(stream), 5)) for _ in range(count)]
 
 
-def stream_of(hub: Hub, last_id: str | None = None, topics: tuple[str, ...] = (HOME, "p")) -> AsyncGenerator[bytes]:
+def stream_of(
+    hub: Hub, last_id: str | None = None, topics: tuple[str, ...] = (HOME, "p"), owner: str = "ada"
+) -> AsyncGenerator[bytes]:
     """A stream whose snapshot is `now`."""
-    return hub.stream(topics, last_id, lambda: "now", allowed)
+    return hub.stream(topics, last_id, lambda: "now", allowed, owner)
 
 
 def test_a_new_stream_has_the_present_state_and_then_the_changes_of_its_topics() -> None:
@@ -119,13 +121,28 @@ def test_streams_are_limited_and_a_closed_one_frees_its_place() -> None:
 
     async def story() -> None:
         hub = Hub()
-        opened = [stream_of(hub) for _ in range(50)]
+        opened = [stream_of(hub, owner=str(number % 5)) for number in range(50)]
         for each in opened:
             await heard(each, 1)
         with pytest.raises(TooManyStreams):
             await anext(stream_of(hub))
         await opened[0].aclose()
         assert ["snapshot"] == [each[1] for each in await heard(stream_of(hub), 1)]
+
+    run(story)
+
+
+def test_one_caller_leaves_streams_for_others() -> None:
+    """The eleventh of a session or token is refused; another one has its own."""
+
+    async def story() -> None:
+        hub = Hub()
+        kept = [stream_of(hub) for _ in range(10)]
+        for each in kept:
+            await heard(each, 1)
+        with pytest.raises(TooManyStreams):
+            await anext(stream_of(hub))
+        assert ["snapshot"] == [each[1] for each in await heard(stream_of(hub, owner="bob"), 1)]
 
     run(story)
 
