@@ -14,11 +14,13 @@ import uvicorn
 
 from framework.foundation.clock import Clock
 from framework.foundation.errors import OperationError, UserError
+from framework.server.access.roles import Role
 from framework.server.access.state import RunningServer
 from framework.server.app import application
 from framework.server.server import Part, Ports, Server, Settings
 from framework.server.web.connections import LimitedConnection
 from framework.server.web.guard import LOOPBACK, Policy
+from framework.server.web.proxy import TrustedProxy
 from framework.server.web.routes import Route
 
 DEFAULT_PORT = 8642
@@ -35,6 +37,7 @@ class Address:
         port: the port; None for 8642 or the next free one.
         allowed_hosts: further names by which browsers reach the server.
         certificate, key: the files for HTTPS.
+        proxy: the proxy that signs users in.
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +45,7 @@ class Address:
     allowed_hosts: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    proxy: TrustedProxy | None = None
 
     @property
     def is_loopback(self) -> bool:
@@ -84,7 +88,8 @@ def serve(
     listening = bound(address)
     port = int(listening.getsockname()[1])
     scheme = "http" if address.certificate is None else "https"
-    policy = Policy(port=port, hosts=(*LOOPBACK, *map(str.lower, address.allowed_hosts)), is_tls=scheme == "https")
+    hosts = (*LOOPBACK, *map(str.lower, address.allowed_hosts))
+    policy = Policy(port=port, hosts=hosts, is_tls=scheme == "https", proxy=address.proxy)
     shown = "127.0.0.1" if address.is_loopback else next(iter(address.allowed_hosts), address.host)
     config = uvicorn.Config(
         application(server, policy, more.routes), http=LimitedConnection, log_level="warning", access_log=False,
@@ -104,15 +109,46 @@ def serve(
         running.delete()
 
 
+def trusted_proxy(networks: Sequence[str], roles: Sequence[str]) -> TrustedProxy | None:
+    """Return what a proxy may say, from texts such as `10.0.0.5/32` and `team=operate`; None without any.
+
+    Raises:
+        UserError: SERVE_PROXY_INVALID.
+    """
+    if not networks and not roles:
+        return None
+    if not networks or not roles:
+        lacking = "--trusted-proxy CIDR" if roles else "--proxy-role GROUP=ROLE"
+        raise UserError("SERVE_PROXY_INVALID", what="settings", value="", expected=f"Add {lacking}: both are needed.")
+    found = []
+    for text in networks:
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError as error:
+            raise UserError("SERVE_PROXY_INVALID", what="address", value=text, expected=f"{error}.") from error
+        if network.prefixlen == 0:
+            expected = "It has every address: any client could say that it is anybody. Name those of the proxy only."
+            raise UserError("SERVE_PROXY_INVALID", what="address", value=text, expected=expected)
+        found.append(network)
+    named = {}
+    for text in roles:
+        group, _, role = text.rpartition("=")
+        if not group.strip() or "," in group or role not in set(Role) or group in named:
+            expected = f"Give each group once, as GROUP=ROLE; the roles are {', '.join(Role)}."
+            raise UserError("SERVE_PROXY_INVALID", what="role", value=text, expected=expected)
+        named[group] = Role(role)
+    return TrustedProxy(networks=tuple(found), roles=named)
+
+
 def check_protected(server: Server, address: Address) -> None:
-    """Check that an address that other machines reach has a token, and names of its host.
+    """Check that an address that other machines reach has a token or a proxy, and names of its host.
 
     Raises:
         UserError: SERVE_UNPROTECTED.
     """
     if address.is_loopback:
         return
-    if not server.tokens.list_all():
+    if address.proxy is None and not server.tokens.list_all():
         raise UserError("SERVE_UNPROTECTED", address=address.host, lacking="and there is no token")
     if not address.allowed_hosts:
         raise UserError("SERVE_UNPROTECTED", address=address.host, lacking="and no host is allowed")

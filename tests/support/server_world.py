@@ -96,7 +96,13 @@ class World:
 
 @contextmanager
 def world_of(
-    folder: Path, *, clock: Clock | None = None, ports: Ports | None = None, extras: Extras | None = None
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    ports: Ports | None = None,
+    extras: Extras | None = None,
+    policy: Policy | None = None,
+    peer: str = "127.0.0.1",
 ) -> Iterator[World]:
     """A server over the pipelines below a folder, with fake engines, until the end of the block."""
     settings = Settings(
@@ -105,9 +111,9 @@ def world_of(
     )  # fmt: skip
     more = extras or Extras()
     server = Server(settings, clock or SystemClock(), ports or Ports(command=fake_command), more.parts)
-    policy, routes = Policy(port=8642), tuple(more.routes)
+    policy, routes = policy or Policy(port=8642), tuple(more.routes)
     app = application(server, policy, routes)
-    with TestClient(app, base_url=URL, raise_server_exceptions=False) as client:
+    with TestClient(app, base_url=URL, raise_server_exceptions=False, client=(peer, 50_000)) as client:
         yield World(server=server, client=client, policy=policy, folder=folder, more=routes)
 
 

@@ -39,12 +39,17 @@ def state_folder() -> Path:
               help="Certificate for HTTPS.")  # fmt: skip
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Its private key.")  # fmt: skip
+@click.option("--trusted-proxy", "proxies", multiple=True, metavar="CIDR",
+              help="Addresses of a proxy that signs users in: X-Forwarded-User, -Groups. Repeatable.")  # fmt: skip
+@click.option("--proxy-role", "proxy_roles", multiple=True, metavar="GROUP=ROLE",
+              help="The role of a group of the proxy. Repeatable.")  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @verbose_option
 @click.pass_context
 def command(
     context: click.Context, folders: tuple[Path, ...], *, address: str, port: int | None,
-    allowed_hosts: tuple[str, ...], engines: int | None, tls_cert: Path | None, tls_key: Path | None, opens: bool,
+    allowed_hosts: tuple[str, ...], engines: int | None, tls_cert: Path | None, tls_key: Path | None,
+    proxies: tuple[str, ...], proxy_roles: tuple[str, ...], opens: bool,
 ) -> None:  # fmt: skip
     """Serve a page and an API for the pipelines below DIR, until Ctrl-C.
 
@@ -56,7 +61,7 @@ def command(
     """
     from framework.operations.alerting.explaining import first_way
     from framework.server.server import Settings
-    from framework.server.serving import Address, Extras, serve
+    from framework.server.serving import Address, Extras, serve, trusted_proxy
     from framework.server.signals.routes import Signals
 
     if (tls_cert is None) != (tls_key is None):
@@ -76,7 +81,10 @@ def command(
         folders=tuple(each.resolve() for each in folders or (Path.cwd(),)), state_folder=state_folder(),
         cache=surroundings.cache(), user=user_name() or "user", most_engines=engines, version=__version__,
     )  # fmt: skip
-    where = Address(host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key)
+    proxy = trusted_proxy(proxies, proxy_roles)
+    where = Address(
+        host=address, port=port, allowed_hosts=allowed_hosts, certificate=tls_cert, key=tls_key, proxy=proxy
+    )
     signals = Signals(first_way)
     serve(settings, where, surroundings.clock, ready, Extras(parts=signals.parts, routes=signals.routes))
 

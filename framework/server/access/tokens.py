@@ -26,6 +26,7 @@ from framework.server.access.state import state_writing
 
 _FORMAT = StoredFormat(1)
 _FILE = "tokens.json"
+TOKEN_PREFIX = "slk_"  # noqa: S105 - how a token begins
 _TOKEN = re.compile(r"slk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _USE_SECONDS = 60.0

@@ -15,6 +15,9 @@ from framework.server.stream import HOME, TooManyStreams
 from framework.server.web.faults import WebFault
 from framework.server.web.routes import Call, Route
 
+_PROXY_SECONDS = 300.0
+"""After so long a stream of a user of the proxy ends, and the browser asks the proxy for another one."""
+
 
 async def _stream(call: Call) -> Response:
     seen = {each.pipeline_id for each in call.pipelines()}
@@ -24,6 +27,7 @@ async def _stream(call: Call) -> Response:
     if HOME in wanted:
         topics |= {HOME} if not call.caller.pipelines else seen
     server, caller = call.server, call.caller
+    until = server.clock.monotonic() + _PROXY_SECONDS if caller.via == "proxy" else None
 
     def snapshot() -> dict[str, Any]:
         return {
@@ -32,7 +36,7 @@ async def _stream(call: Call) -> Response:
         }
 
     messages = server.hub.stream(
-        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller),
+        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller, until),
         caller.identity,
     )  # fmt: skip
     try:
@@ -68,11 +72,13 @@ class EventStream(StreamingResponse):
             await super().stream_response(send_in_time)
 
 
-def _may_still_read(call: Call, server: Server, caller: Caller) -> bool:
+def _may_still_read(call: Call, server: Server, caller: Caller, until: float | None) -> bool:
     """Whether a stream goes on: a token may have been revoked, a session may have ended."""
     if caller.via == "token":
         text = call.request.headers.get("authorization", "").partition(" ")[2].strip()
         return server.tokens.caller(text) is not None
+    if until is not None:
+        return server.clock.monotonic() < until
     return any(server.sessions.caller(cookie) is not None for cookie in call.request.cookies.values())
 
 

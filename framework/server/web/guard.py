@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.server.access.roles import Caller
+from framework.server.access.tokens import TOKEN_PREFIX
 from framework.server.server import Server
 from framework.server.web.faults import WebFault, fault_response
+from framework.server.web.proxy import TrustedProxy
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -31,12 +33,14 @@ class Policy:
         hosts: names by which the server may be called.
         content_security: the policy of the page's content.
         is_tls: whether browsers reach the server over HTTPS.
+        proxy: the proxy that signs users in; None for no proxy.
     """
 
     port: int
     hosts: tuple[str, ...] = LOOPBACK
     content_security: str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     is_tls: bool = False
+    proxy: TrustedProxy | None = None
 
     @property
     def cookie(self) -> str:
@@ -103,12 +107,19 @@ class HostGuard:
 
 
 def caller_of(request: Request, server: Server, policy: Policy) -> Caller:
-    """Return who sends a request, by its token or its session.
+    """Return who sends a request, by its token, its proxy or its session.
+
+    A token of ours is what a program means, also behind a proxy. Another `Authorization` beside a user of the proxy is
+    the proxy's own.
 
     Raises:
-        WebFault: 401 without either; 403 if a page of another origin may have sent it.
+        WebFault: 401 without any of them; 403 if a page of another origin may have sent it, or a proxy is imitated.
     """
     header = request.headers.get("authorization")
+    user = None if policy.proxy is None else policy.proxy.caller(request)
+    if user is not None and not _has_own_token(header):
+        check_origin(request, policy)  # the proxy has its own cookie, which a browser adds for any page
+        return user
     if header is not None:
         scheme, _, token = header.partition(" ")
         found = server.tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
@@ -121,6 +132,10 @@ def caller_of(request: Request, server: Server, policy: Policy) -> Caller:
         raise _UNKNOWN
     check_origin(request, policy)
     return session
+
+
+def _has_own_token(header: str | None) -> bool:
+    return header is not None and header.partition(" ")[2].strip().startswith(TOKEN_PREFIX)
 
 
 def check_origin(request: Request, policy: Policy) -> None:

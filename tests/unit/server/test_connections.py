@@ -6,7 +6,6 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -58,6 +57,16 @@ def is_cut(connection: socket.socket) -> bool:
         except TimeoutError:
             return False
         return True
+
+
+def received(connection: socket.socket, text: bytes) -> bytes:
+    """What the server sends until a text, which comes before the connection ends."""
+    found = b""
+    while text not in found:
+        part = connection.recv(65_536)
+        assert part, found
+        found += part
+    return found
 
 
 def health(address: tuple[str, int]) -> bytes:
@@ -141,21 +150,17 @@ def test_a_connection_may_be_used_again_and_an_idle_one_ends(address: tuple[str,
     ask = b"GET /api/sluice/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with opened(address, ask) as made:
         for _ in range(2):
-            found = b""
-            while not found.endswith(b"}"):
-                found += made.recv(65_536)
-            assert found.startswith(b"HTTP/1.1 200 OK")
+            assert received(made, b"}").startswith(b"HTTP/1.1 200 OK")
             time.sleep(1.0)
             made.sendall(ask)
 
 
-def test_a_stream_stays_open(world: World, address: tuple[str, int], tmp_path: Path) -> None:
+def test_a_stream_stays_open(world: World, address: tuple[str, int]) -> None:
     """Its request has ended, so that no time cuts it."""
-    del tmp_path
     token = world.headers()["Authorization"].encode()
     ask = b"GET /api/sluice/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + token + b"\r\n\r\n"
     with opened(address, ask) as made:
-        assert b"event: snapshot" in made.recv(65_536)
+        received(made, b"event: snapshot")
         time.sleep(1.5)
         world.server.hub.publish(["home"], "pipeline", "still here")
-        assert b"still here" in made.recv(65_536)
+        received(made, b"still here")
