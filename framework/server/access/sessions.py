@@ -17,6 +17,7 @@ from framework.server.access.roles import Caller, Role
 _CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
 _KEY, _CODES = "session.key", "codes"
+_KEY_BYTES = 32
 
 
 class Sessions:
@@ -81,9 +82,22 @@ class Sessions:
         if self._key is None:
             path = self._folder / _KEY
             make_private_folder(self._folder)
-            with suppress(FileExistsError):  # another server of this user made it
-                write_private_file(path, secrets.token_hex(32))
-            self._key = bytes.fromhex(path.read_text("utf-8"))
+            found = _key_in(path)
+            if found is None:
+                # A name that only this call has: the key is whole from the moment when it has its own name.
+                part = path.with_suffix(f".{secrets.token_hex(8)}.part")
+                write_private_file(part, secrets.token_hex(_KEY_BYTES))
+                if path.exists():  # a process died while it wrote the key: nobody may sign with what is there
+                    part.replace(path)
+                else:
+                    with suppress(FileExistsError):  # another server of this user made it
+                        path.hardlink_to(part)
+                    part.unlink()
+                found = _key_in(path)
+            if found is None:
+                msg = f"{path} has no key"
+                raise OSError(msg)
+            self._key = found
         return self._key
 
     def _delete_old(self, codes: Path) -> None:
@@ -94,6 +108,14 @@ class Sessions:
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
+
+
+def _key_in(path: Path) -> bytes | None:
+    """Return the key in a file; None if there is none, or only a part of one, with which anybody could sign."""
+    with suppress(OSError, ValueError):
+        found = bytes.fromhex(path.read_text("utf-8"))
+        return found if len(found) == _KEY_BYTES else None
+    return None
 
 
 def _digest(code: str) -> str:
