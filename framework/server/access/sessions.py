@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
-from framework.foundation.files.private_files import make_private_folder, write_private_file
+from framework.foundation.files.private_files import make_private_folder, replace_private_file, write_private_file
 from framework.server.access.roles import Caller, Role
+from framework.server.access.state import locked
 
 _CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
@@ -81,22 +82,11 @@ class Sessions:
     def _secret(self) -> bytes:
         if self._key is None:
             path = self._folder / _KEY
-            make_private_folder(self._folder)
-            found = _key_in(path)
-            if found is None:
-                # A name that only this call has: the key is whole from the moment when it has its own name.
-                part = path.with_suffix(f".{secrets.token_hex(8)}.part")
-                write_private_file(part, secrets.token_hex(_KEY_BYTES))
-                if path.exists():  # a process died while it wrote the key: nobody may sign with what is there
-                    part.replace(path)
-                else:
-                    with suppress(FileExistsError):  # another server of this user made it
-                        path.hardlink_to(part)
-                    part.unlink()
+            with locked(self._folder):  # all servers of this user have one key
                 found = _key_in(path)
-            if found is None:
-                msg = f"{path} has no key"
-                raise OSError(msg)
+                if found is None:
+                    found = secrets.token_bytes(_KEY_BYTES)
+                    replace_private_file(path, found.hex())
             self._key = found
         return self._key
 
@@ -111,11 +101,16 @@ class Sessions:
 
 
 def _key_in(path: Path) -> bytes | None:
-    """Return the key in a file; None if there is none, or only a part of one, with which anybody could sign."""
-    with suppress(OSError, ValueError):
+    """Return the key in a file; None if there is none, or only a part of one, with which anybody could sign.
+
+    Raises:
+        OSError: it can't be read, so that nobody knows what is in it.
+    """
+    try:
         found = bytes.fromhex(path.read_text("utf-8"))
-        return found if len(found) == _KEY_BYTES else None
-    return None
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if len(found) == _KEY_BYTES else None
 
 
 def _digest(code: str) -> str:
