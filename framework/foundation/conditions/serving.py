@@ -40,9 +40,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SERVE_UNPROTECTED": Condition(
         "The address {address} can be reached from other machines, {lacking}.",
-        "Create a token with `sluice token create NAME --role view`, or name a proxy with --trusted-proxy. Name the host "
-        "by which browsers reach the server with --allowed-host NAME. Or leave out --address: then only this machine "
-        "reaches the server.",
+        "Create a token with `sluice token create NAME --role view`, or name a proxy with --trusted-proxy. Name the "
+        "host by which browsers reach the server with --allowed-host NAME. Or leave out --address: then only this "
+        "machine reaches the server.",
     ),
     "SERVE_PROXY_INVALID": Condition("The {what} {value!r} of a proxy is invalid.", "{expected}"),
     "SERVE_TOKEN_UNKNOWN": Condition(

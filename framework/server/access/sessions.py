@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
 import os
-import re
 import secrets
 import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -17,19 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from framework.foundation.clock import Clock
-from framework.foundation.files.private_files import (
-    make_private_folder,
-    replace_private_file,
-    write_private_file,
-)
+from framework.foundation.files.private_files import make_private_folder, replace_private_file, write_private_file
 from framework.server.access.roles import Caller, Role
-from framework.server.access.state import state_writing
+from framework.server.access.state import locked, state_writing
 
 _CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
 _KEY, _CODES, _ENDED = "session.key", "codes", "ended"
+_KEY_BYTES = 32
 _OTHERS = 0o077
-_SECRET = re.compile(r"[0-9a-f]{64}")
 
 
 class Sessions:
@@ -125,35 +119,18 @@ class Sessions:
     def _secret(self) -> bytes:
         """Return the key, which is made at its first use.
 
-        A file that has no whole key is replaced: a key that others can guess would open everything to them. The file
-        is complete as soon as it has its name, and only the holder of the lock replaces it.
-
         Raises:
             OperationError: STATE_NOT_WRITABLE.
         """
         if self._key is None:
-            with state_writing(self._folder):
-                make_private_folder(self._folder)
-                with (self._folder / _KEY).with_suffix(".lock").open("a") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                    self._key = bytes.fromhex(self._stored() or self._made())
+            path = self._folder / _KEY
+            with state_writing(path), locked(self._folder):  # all servers of this user have one key
+                found = _key_in(path)
+                if found is None:
+                    found = secrets.token_bytes(_KEY_BYTES)
+                    replace_private_file(path, found.hex())
+            self._key = found
         return self._key
-
-    def _stored(self) -> str | None:
-        path = self._folder / _KEY
-        with suppress(FileNotFoundError, UnicodeDecodeError):
-            status = path.lstat()
-            is_private = stat.S_ISREG(status.st_mode) and not stat.S_IMODE(status.st_mode) & _OTHERS
-            if not is_private or status.st_uid != os.geteuid():
-                return None  # another user may know it, or have chosen it
-            text = path.read_text("utf-8").strip()
-            return text if _SECRET.fullmatch(text) else None
-        return None
-
-    def _made(self) -> str:
-        text = secrets.token_hex(32)
-        replace_private_file(self._folder / _KEY, text)
-        return text
 
     def _delete_old(self, folder: Path) -> None:
         """Delete the files of a folder whose time has come."""
@@ -164,6 +141,23 @@ class Sessions:
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
+
+
+def _key_in(path: Path) -> bytes | None:
+    """Return the key in a file; None if there is none, only a part of one, or one that others know or have chosen.
+
+    Raises:
+        OSError: it can't be read, so that nobody knows what is in it.
+    """
+    try:
+        status = path.lstat()
+        is_private = stat.S_ISREG(status.st_mode) and not stat.S_IMODE(status.st_mode) & _OTHERS
+        if not is_private or status.st_uid != os.geteuid():
+            return None
+        found = bytes.fromhex(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if len(found) == _KEY_BYTES else None
 
 
 def _digest(code: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -26,6 +27,25 @@ def state_writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise file_fault(error, path, "STATE_NOT_WRITABLE") from error
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Keep other threads and processes from changing the state; the folder is created if it is missing.
+
+    Args:
+        state: the folder of the state.
+
+    Raises:
+        OSError: the folder can't be created or read.
+    """
+    make_private_folder(state)
+    descriptor = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class RunningServer:

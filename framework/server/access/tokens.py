@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import re
@@ -17,12 +16,12 @@ from typing import Any
 
 from framework.foundation.clock import Clock, timestamp_text
 from framework.foundation.errors import OperationError, UserError
-from framework.foundation.files.private_files import make_private_folder, replace_private_file
+from framework.foundation.files.private_files import replace_private_file
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.nearest import nearest_hint
 from framework.foundation.wording import exception_text
 from framework.server.access.roles import Caller, Role
-from framework.server.access.state import state_writing
+from framework.server.access.state import locked, state_writing
 
 _FORMAT = StoredFormat(1)
 _FILE = "tokens.json"
@@ -56,8 +55,8 @@ class TokenStore:
     """The tokens of a user's servers, in a file that only the user can read.
 
     Commands change the file while a server runs; the server reads it again when it has changed, so that a revoked token
-    ends with the next request. Each change reads and replaces the file under the lock of a second file, so that none
-    of two processes undoes the change of the other one.
+    ends with the next request. Each change reads and replaces the file under the lock of the folder, so that none of
+    two processes undoes the change of the other one.
 
     Args:
         folder: the folder of the server's state.
@@ -161,11 +160,8 @@ class TokenStore:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Keep other threads and processes from changing the file."""
-        with state_writing(self._path), self._lock:
-            make_private_folder(self._folder)
-            with self._path.with_suffix(".lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
+        with state_writing(self._path), self._lock, locked(self._folder):
+            yield
 
     def _read(self) -> tuple[StoredToken, ...]:
         try:
@@ -185,8 +181,7 @@ class TokenStore:
         return self._known[1]
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:
-        text = _FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1)
-        replace_private_file(self._path, text)
+        replace_private_file(self._path, _FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1))
         self._known = (_NO_FILE, ())
 
 

@@ -35,10 +35,10 @@ async def _stream(call: Call) -> Response:
             "machine": server.machine(),
         }
 
+    last = call.request.headers.get("last-event-id")
     messages = server.hub.stream(
-        topics, call.request.headers.get("last-event-id"), snapshot, lambda: _may_still_read(call, server, caller, until),
-        caller.identity,
-    )  # fmt: skip
+        topics, last, snapshot, lambda: _may_still_read(call, server, caller, until), caller.identity
+    )
     try:
         first = await anext(messages)
     except TooManyStreams:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from framework.sources.databases.source_session import LogName
-from framework.testing.dialect_conformance import DialectConformance, EngineUnderTest, TypeCase
+from framework.testing.dialect_conformance import DialectConformance
+from framework.testing.dialect_copies import EngineUnderTest, TypeCase
 from tests.support.mysql_programs import KNOWN, MYSQL
 from tests.support.mysql_servers import MysqlServer
 
@@ -66,6 +68,7 @@ class Mysql:
         """Start another server with the same statements in its log, and more of them."""
         port = self._server.port
         self._server.stop()
+        time.sleep(1)  # a file of the log says in which second it was begun
         self._server = self._begin(port)
         self.execute("CREATE TABLE items (id INT NOT NULL PRIMARY KEY, n INT)")
         self.execute("INSERT INTO items VALUES " + ", ".join(f"({each}, {each})" for each in range(1, self.rows + 1)))

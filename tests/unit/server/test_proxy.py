@@ -147,8 +147,8 @@ def test_signing_out_of_the_server_leaves_the_proxy(shared: World) -> None:
     [
         (["10.0.0.5/32"], []), ([], ["team=view"]), (["0.0.0.0/0"], ["team=view"]), (["::/0"], ["team=view"]),
         (["10.0.0.5/8"], ["team=view"]), (["proxy"], ["team=view"]), ([""], ["team=view"]),
-        (["10.0.0.5"], ["team"]), (["10.0.0.5"], ["team=root"]), (["10.0.0.5"], ["=view"]), (["10.0.0.5"], ["a,b=view"]),
-        (["10.0.0.5"], ["team=view", "team=manage"]),
+        (["10.0.0.5"], ["team"]), (["10.0.0.5"], ["team=root"]), (["10.0.0.5"], ["=view"]),
+        (["10.0.0.5"], ["a,b=view"]), (["10.0.0.5"], ["team=view", "team=manage"]),
     ],
 )  # fmt: skip
 def test_a_proxy_that_could_be_anybody_is_refused(networks: list[str], roles: list[str]) -> None:
