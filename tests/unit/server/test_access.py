@@ -276,6 +276,23 @@ def test_a_body_that_is_no_object_of_texts_is_an_error(world: World, content: by
     assert (400, "INVALID_PARAMETER_VALUE") == (response.status_code, response.json()["error_code"])
 
 
+@pytest.mark.parametrize("text", ["\\u0000", "\\ud800", "C:\\users", "tab\tand\nline", "😀", "\x01"])
+def test_a_text_that_only_looks_like_half_a_character_is_a_text(world: World, text: str) -> None:
+    """A backslash is a character like others: the answer is about the field that does not exist."""
+    for body in ({"colour": text}, {text: 1}, {"colour": [{"a": text}]}):
+        answer = world.ask("POST", "/pipelines/shop/stop", body)
+        assert (400, True) == (answer.status_code, "is not supported" in answer.text), answer.text
+
+
+@pytest.mark.parametrize("depth", [21, 400, 900, 5_000, 400_000])
+def test_a_body_that_is_nested_for_ever_is_an_error(world: World, depth: int) -> None:
+    """Whatever the parser can take: what reads it later must not fail."""
+    headers = {**world.headers(), "Content-Type": "application/json"}
+    content = '{"parameters": ' + "[" * depth + "]" * depth + "}"
+    answer = world.client.post(f"{OWN_FACE}/pipelines/shop/updates", content=content, headers=headers)
+    assert (400, "INVALID_PARAMETER_VALUE") == (answer.status_code, answer.json()["error_code"])
+
+
 def test_a_body_of_more_than_a_megabyte_is_refused(world: World) -> None:
     """Before it is read into memory."""
     assert 413 == world.ask("POST", "/pipelines/shop/updates", {"cause": "x" * 1_000_001}).status_code
