@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from framework.operations.metrics.event_counts import PipelineCounts
-from framework.recovery.flow_lag import FlowLag
+from framework.recovery.flow_lag import FlowHealth, FlowLag
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _FLOW = ["pipeline", "flow"]
@@ -115,7 +115,7 @@ def _flows(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
     rows = CounterMetricFamily("sluice_flow_rows", "Rows of flows.", labels=[*_FLOW, "kind"])
     health = GaugeMetricFamily(
         "sluice_flow_health",
-        "1 for the health of a flow: running and idle while an update runs, or failed in its last run.",
+        "1 for the health of a flow: running, idle, behind, stuck, failed, done or not_started.",
         labels=[*_FLOW, "health"],
     )
     snapshots = GaugeMetricFamily(
@@ -124,13 +124,19 @@ def _flows(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
     for each in pipelines:
         for (flow, kind), number in sorted(each.counts.rows.items()):
             rows.add_metric([each.name, flow, kind], number)
-        for flow, status in sorted(each.counts.states.items()):
-            known = _HEALTH.get(status)
-            if known is not None:
-                health.add_metric([each.name, flow, known], 1)
+        for flow, known in sorted(_health(each).items()):
+            health.add_metric([each.name, flow, known], 1)
         for dataset, percent in sorted(each.counts.snapshots.items()):
             snapshots.add_metric([each.name, dataset], percent)
     yield from (rows, health, *_lags(pipelines), snapshots)
+
+
+def _health(pipeline: PipelineSample) -> dict[str, str]:
+    """Return the health of each flow: as measured, or else as its events say while an update runs."""
+    states = {flow: _HEALTH.get(status) for flow, status in pipeline.counts.states.items()}
+    measured = {str(each.flow): each.health for each in pipeline.lags if each.health is not FlowHealth.UNKNOWN}
+    found = states | {flow: health.value.replace(" ", "_") for flow, health in measured.items()}
+    return {flow: health for flow, health in found.items() if health is not None}
 
 
 def _lags(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
