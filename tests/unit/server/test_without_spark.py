@@ -25,7 +25,8 @@ folder = Path(sys.argv[1])
 record_shop(folder / "shop")
 signals = Signals(lambda error, flows: "")
 with world_of(folder, extras=Extras(parts=signals.parts, routes=signals.routes)) as world:
-    names = {"pipeline": "shop", "update": FIRST, "dataset": "orders", "job": "x", "kind": "x", "token": "x", "schedule": "x"}
+    names = {"pipeline": "shop", "update": FIRST, "dataset": "orders", "job": "x", "kind": "x", "token": "x"}
+    names["schedule"] = "x"
     for route in world.routes:
         path = re.sub(r"\\{(\\w+)\\}", lambda found: names[found[1]], route.full_path)
         if route.path != "/stream":
