@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,7 @@ class Mysql:
         """Start another server with the same statements in its log, and more of them."""
         port = self._server.port
         self._server.stop()
+        time.sleep(1)  # a file of the log says in which second it was begun
         self._server = self._begin(port)
         self.execute("CREATE TABLE items (id INT NOT NULL PRIMARY KEY, n INT)")
         self.execute("INSERT INTO items VALUES " + ", ".join(f"({each}, {each})" for each in range(1, self.rows + 1)))

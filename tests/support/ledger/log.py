@@ -68,6 +68,7 @@ class LedgerLog:
     """The log, which nobody acknowledges."""
 
     idle_distance = 0
+    keeps_start = False
 
     def __init__(self, request: LedgerChanges, spool: Callable[[], Spool]) -> None:
         self._request = request

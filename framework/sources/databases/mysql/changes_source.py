@@ -199,6 +199,11 @@ class MysqlLog:
         """How far a stored position without changes may lag."""
         return _IDLE_LOG_BYTES
 
+    @property
+    def keeps_start(self) -> bool:
+        """Nothing is kept for a reader."""
+        return False
+
     def start(self) -> str:
         """Return a position of the log that is safe now, or the one where a snapshot has begun."""
         request = self._request

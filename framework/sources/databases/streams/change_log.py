@@ -34,6 +34,11 @@ class ChangeLog(Protocol):
         """How far a stored position may lag while there are no changes: storing it would cost a micro-batch."""
         ...
 
+    @property
+    def keeps_start(self) -> bool:
+        """Whether the database keeps `start` until it is acknowledged; otherwise each call returns a later one."""
+        ...
+
     def start(self) -> str:
         """Return the position from which the log has all changes of the tables, created if there is none.
 

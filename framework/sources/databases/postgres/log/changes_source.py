@@ -119,6 +119,11 @@ class PostgresLog:
         """How far a stored position without changes may lag: the server keeps its log from the stored position."""
         return _IDLE_LOG_BYTES
 
+    @property
+    def keeps_start(self) -> bool:
+        """The slot keeps it."""
+        return True
+
     def start(self) -> str:
         """Return the position of the slot, which is created if there is none; a snapshot may begin afterwards."""
         request = self._request

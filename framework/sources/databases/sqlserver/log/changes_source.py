@@ -115,6 +115,11 @@ class SqlServerLog:
         """How far a stored position may lag: six hours, or the clean-up job would pass a position without changes."""
         return 0 if self._is_stale else _FAR
 
+    @property
+    def keeps_start(self) -> bool:
+        """Nothing is kept for a reader."""
+        return False
+
     def start(self) -> str:
         """Return the position of the tables, whose capture instances are made if there are none."""
         request = self._request
