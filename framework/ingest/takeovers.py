@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
-from framework.checkpoints.offsets import read_progress
+from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.foundation.files.storage_port import Storage
 from framework.ingest.connections import gateway_facts
 from framework.ingest.progress import planned_basis
@@ -111,8 +111,9 @@ class Takeovers:
         current = generations.current(table.table.target, flow)
         if current is None:
             return _Snapshot(checkpoint=0, log="", is_ended=False)
-        progress = read_progress(self.storage, generations.path(table.table.target, flow, current.number))
-        basis = planned_basis(progress.sources)
+        path = generations.path(table.table.target, flow, current.number)
+        planned = read_progress(self.storage, path).last_offset_batch
+        basis = None if planned is None else planned_basis(read_offsets(self.storage, path, planned))
         log = basis.source_identity if basis is not None and basis.position else ""
         return _Snapshot(checkpoint=current.number, log=log, is_ended=current.completed)
 
