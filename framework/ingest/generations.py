@@ -235,6 +235,7 @@ class _Beginning:
 
     def _with_taken_over(self, state: GatewayState) -> GatewayState:
         """Return the state in which tables of another server are read again, unless their rows are proven right."""
+        state = self._takeovers.proven(state)
         end = self._position(state) if self._takeovers.are_open(state) else None
         if end is None or isinstance(end, SluiceError):
             return state  # the flow of the changes refuses another server

@@ -10,7 +10,7 @@ The position is recorded by the first update after the end of the snapshot, befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from framework.checkpoints.generations import GenerationStore
@@ -54,10 +54,20 @@ class Takeovers:
 
     def are_open(self, state: GatewayState) -> bool:
         """Whether the rows or the position of a table count on one server only."""
-        return any(self._servers(state))
+        return any(self.servers(state, _found(state)))
+
+    def proven(self, state: GatewayState) -> GatewayState:
+        """Return the state in which the rows and positions are marked that the changes have passed.
+
+        A later offset, of another server, would not show it.
+        """
+        if not self.facts.has_logs_of_servers:
+            return state
+        read = self._read(state)
+        return replace(state, tables=tuple(_proven(state, each, read) for each in state.tables))
 
     def compared(self, state: GatewayState, end: Position) -> tuple[GatewayState, list[TableState]]:
-        """Return the state with what is proven now, and the tables to read again because they are of another server.
+        """Return the state with the snapshots that have ended, and the tables of other servers, to be read again.
 
         No table is read again while the log has a gap: its way out may lead back to that server.
 
@@ -65,30 +75,25 @@ class Takeovers:
             state: the gateway, no flow of which runs.
             end: the end of the log.
         """
-        read = self._read(state)
-        state = replace(state, tables=tuple(self._recorded(state, each, read, end) for each in state.tables))
-        found = [table for table, servers in self._servers(state) if servers != {end.log}]
+        state = replace(state, tables=tuple(self._recorded(each, end) for each in state.tables))
+        found = [table for table, servers in self.servers(state, _found(state)) if servers != {end.log}]
         return state, [] if found and position_gap(self.storage, state) is not None else found
 
-    def _recorded(self, state: GatewayState, table: TableState, read: Position | None, end: Position) -> TableState:
-        begun, rows, found = table.current, table.read_rows, self._snapshot(table)
-        if begun is not None and begun.log and not _is_open_position(state, table, read):
-            table = replace(table, generations=(*table.generations[:-1], replace(begun, log="")))
-        if rows is None or rows.checkpoint != found.checkpoint:
-            rows = None
-            if found.is_ended and found.log and found.log == end.log:
-                rows = ReadRows(checkpoint=found.checkpoint, log=found.log, position=end.order)
-        if rows is not None and _is_passed(rows.log, rows.position, read):
-            rows = replace(rows, is_passed=True)
+    def _recorded(self, table: TableState, end: Position) -> TableState:
+        rows, found = table.read_rows, self._snapshot(table)
+        if rows is not None and rows.checkpoint == found.checkpoint:
+            return table
+        is_ended = found.is_ended and found.log and found.log == end.log
+        rows = ReadRows(checkpoint=found.checkpoint, log=found.log, position=end.order) if is_ended else None
         return replace(table, read_rows=rows)
 
-    def _servers(self, state: GatewayState) -> Iterator[tuple[TableState, set[str]]]:
-        """Yield each table that can be copied and is open, with the servers of its rows and of its position."""
+    def servers(self, state: GatewayState, keys: Collection[str]) -> Iterator[tuple[TableState, set[str]]]:
+        """Yield each open table among those of some keys, with the servers of its rows and of its position."""
         if not self.facts.has_logs_of_servers:
             return
         read = self._read(state)
         for table in state.tables:
-            if not (table.is_declared and table.table.identity):
+            if not (table.is_declared and table.table.key in keys):
                 continue
             servers, rows = set[str](), table.read_rows
             if table.current is not None and _is_open_position(state, table, read):
@@ -118,10 +123,30 @@ class Takeovers:
         return _Snapshot(checkpoint=current.number, log=log, is_ended=current.completed)
 
 
-def open_servers(storage: Storage, state: GatewayState) -> tuple[str, ...]:
-    """Return the servers that must not be replaced now: those whose tables are not proven right."""
-    found = Takeovers(storage=storage, facts=gateway_facts(state.gateway))._servers(state)  # noqa: SLF001 - this module
+def open_servers(storage: Storage, state: GatewayState, keys: Collection[str]) -> tuple[str, ...]:
+    """Return the servers that must not be replaced now: those whose tables are not proven right.
+
+    Args:
+        storage: the pipeline's storage.
+        state: the gateway.
+        keys: the tables that can be copied.
+    """
+    found = Takeovers(storage=storage, facts=gateway_facts(state.gateway)).servers(state, keys)
     return tuple(sorted({each for _, servers in found for each in servers}))
+
+
+def _found(state: GatewayState) -> set[str]:
+    """Return the keys of the tables that this update found, and that can be copied."""
+    return {each.table.key for each in state.tables if each.table.identity}
+
+
+def _proven(state: GatewayState, table: TableState, read: Position | None) -> TableState:
+    begun, rows = table.current, table.read_rows
+    if begun is not None and begun.log and not _is_open_position(state, table, read):
+        table = replace(table, generations=(*table.generations[:-1], replace(begun, log="")))
+    if rows is not None and _is_passed(rows.log, rows.position, read):
+        table = replace(table, read_rows=replace(rows, is_passed=True))
+    return table
 
 
 def _is_open_position(state: GatewayState, table: TableState, read: Position | None) -> bool:

@@ -287,7 +287,7 @@ class _Expansion:
                     "notAfter": min((each.position for each in snapshots), default=0),
                     "snapshots": json.dumps(sorted({each.horizon for each in snapshots})),
                     "reader": state.reader,
-                    "servers": json.dumps(open_servers(self.storage, state)),
+                    "servers": json.dumps(open_servers(self.storage, state, {each.key for each in copies})),
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 
