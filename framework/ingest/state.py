@@ -20,9 +20,8 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.files.versioned_files import newest_versions, read_newest, replace_version
 from framework.foundation.names import QualifiedName
-from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
+from framework.ingest.copy_state import CopyState, ReadRows, copy_of_json, staged_of_json
 from framework.ingest.names import file_name, name_json, name_of_json
-from framework.ingest.read_rows import ReadRows
 
 _FORMAT = StoredFormat(1)
 _ROOT = "ingest"

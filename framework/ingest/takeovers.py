@@ -17,8 +17,8 @@ from framework.checkpoints.generations import GenerationStore
 from framework.checkpoints.offsets import read_offsets, read_progress
 from framework.foundation.files.storage_port import Storage
 from framework.ingest.connections import gateway_facts
+from framework.ingest.copy_state import ReadRows
 from framework.ingest.progress import planned_basis
-from framework.ingest.read_rows import ReadRows
 from framework.ingest.state import GatewayState, TableState
 from framework.ingest.status import position_gap, stored_offset
 from framework.sources.databases.facts import DialectFacts

@@ -10,9 +10,9 @@ import pytest
 
 from framework.checkpoints.generations import GenerationStore
 from framework.foundation.files.local_storage import LocalStorage
+from framework.ingest.copy_state import ReadRows
 from framework.ingest.generations import begin_generations
 from framework.ingest.operations import Operations
-from framework.ingest.read_rows import ReadRows
 from framework.ingest.state import GatewayStore, SnapshotGeneration, TableState
 from framework.ingest.takeovers import open_servers
 from framework.sources.databases.chunks import ChunkKind, PlanBasis, advance
