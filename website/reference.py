@@ -45,6 +45,8 @@ subclasses it and says how to build what it tests.
 
 ::: framework.testing.dialect_conformance
 
+::: framework.testing.dialect_copies
+
 ::: framework.testing.storage_conformance
 
 ::: framework.testing.crashes

@@ -13,7 +13,8 @@ import pytest
 
 from framework.demo.postgres_server import PostgresServer
 from framework.sources.databases.source_session import LogName
-from framework.testing.dialect_conformance import DialectConformance, EngineUnderTest, TypeCase
+from framework.testing.dialect_conformance import DialectConformance
+from framework.testing.dialect_copies import EngineUnderTest, TypeCase
 from tests.databases.conftest import new_database
 from tests.support.postgres_log import execute, query
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.testing.dialect_conformance import Copy, DialectConformance, EngineUnderTest, read_all
+from framework.testing.dialect_conformance import DialectConformance
+from framework.testing.dialect_copies import Copy, EngineUnderTest, read_all
 from tests.support.sqlserver.engine import StandIn
 
 if TYPE_CHECKING:

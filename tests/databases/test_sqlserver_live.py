@@ -17,7 +17,8 @@ from framework.sources.databases.connections import Connection
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.sqlserver.log.position import drop_position
 from framework.sources.databases.sqlserver.session import DriverSession
-from framework.testing.dialect_conformance import Copy, DialectConformance, EngineUnderTest
+from framework.testing.dialect_conformance import DialectConformance
+from framework.testing.dialect_copies import Copy, EngineUnderTest
 from tests.support.sqlserver.engine import TYPES
 
 URI = os.environ.get("SLUICE_TEST_SQLSERVER", "")

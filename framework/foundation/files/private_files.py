@@ -28,8 +28,13 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=_FOLDER, exist_ok=True)
 
 
-def write_private_file(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str, *, is_synced: bool = False) -> None:
     """Write a new file that only this user can read.
+
+    Args:
+        path: the file.
+        text: its content.
+        is_synced: whether it is on the disk afterwards.
 
     Raises:
         OSError: it exists, or can't be written.
@@ -37,6 +42,21 @@ def write_private_file(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def replace_private_file(path: Path, text: str) -> None:
+    """Write a file that only this user can read; whoever reads it, or finds it after a crash, has all of it.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # an earlier process with this number has died
+    write_private_file(part, text, is_synced=True)
+    part.replace(path)
 
 
 def exposure(base: Path, path: Path) -> str | None:

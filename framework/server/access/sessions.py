@@ -11,12 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from framework.foundation.clock import Clock
-from framework.foundation.files.private_files import make_private_folder, write_private_file
+from framework.foundation.files.private_files import make_private_folder, replace_private_file, write_private_file
 from framework.server.access.roles import Caller, Role
+from framework.server.access.state import locked
 
 _CODE_SECONDS = 600
 SESSION_SECONDS = 12 * 3600
 _KEY, _CODES = "session.key", "codes"
+_KEY_BYTES = 32
 
 
 class Sessions:
@@ -80,10 +82,12 @@ class Sessions:
     def _secret(self) -> bytes:
         if self._key is None:
             path = self._folder / _KEY
-            make_private_folder(self._folder)
-            with suppress(FileExistsError):  # another server of this user made it
-                write_private_file(path, secrets.token_hex(32))
-            self._key = bytes.fromhex(path.read_text("utf-8"))
+            with locked(self._folder):  # all servers of this user have one key
+                found = _key_in(path)
+                if found is None:
+                    found = secrets.token_bytes(_KEY_BYTES)
+                    replace_private_file(path, found.hex())
+            self._key = found
         return self._key
 
     def _delete_old(self, codes: Path) -> None:
@@ -94,6 +98,19 @@ class Sessions:
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
+
+
+def _key_in(path: Path) -> bytes | None:
+    """Return the key in a file; None if there is none, or only a part of one, with which anybody could sign.
+
+    Raises:
+        OSError: it can't be read, so that nobody knows what is in it.
+    """
+    try:
+        found = bytes.fromhex(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if len(found) == _KEY_BYTES else None
 
 
 def _digest(code: str) -> str:

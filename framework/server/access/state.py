@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from framework.foundation.files.private_files import make_private_folder, write_private_file
 from framework.foundation.processes import start_of_process
 
 _FOLDER = "running"
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Keep other threads and processes from changing the state; the folder is created if it is missing.
+
+    Args:
+        state: the folder of the state.
+    """
+    make_private_folder(state)
+    descriptor = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class RunningServer:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import threading
@@ -18,10 +16,11 @@ from typing import Any
 
 from framework.foundation.clock import Clock, timestamp_text
 from framework.foundation.errors import UserError
-from framework.foundation.files.private_files import make_private_folder
+from framework.foundation.files.private_files import replace_private_file
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.nearest import nearest_hint
 from framework.server.access.roles import Caller, Role
+from framework.server.access.state import locked
 
 _FORMAT = StoredFormat(1)
 _FILE = "tokens.json"
@@ -53,8 +52,8 @@ class TokenStore:
     """The tokens of a user's servers, in a file that only the user can read.
 
     Commands change the file while a server runs; the server reads it again when it has changed, so that a revoked token
-    ends with the next request. Each change reads and replaces the file under the lock of a second file, so that none
-    of two processes undoes the change of the other one.
+    ends with the next request. Each change reads and replaces the file under the lock of the folder, so that none of
+    two processes undoes the change of the other one.
 
     Args:
         folder: the folder of the server's state.
@@ -150,9 +149,7 @@ class TokenStore:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Keep other threads and processes from changing the file."""
-        make_private_folder(self._folder)
-        with self._lock, self._path.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._lock, locked(self._folder):
             yield
 
     def _read(self) -> tuple[StoredToken, ...]:
@@ -167,13 +164,7 @@ class TokenStore:
         return self._known[1]
 
     def _write(self, tokens: tuple[StoredToken, ...]) -> None:
-        part = self._path.with_suffix(f".{os.getpid()}.part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
+        replace_private_file(self._path, _FORMAT.text({"tokens": [asdict(each) for each in tokens]}, indent=1))
         self._known = (_NO_FILE, ())
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.sources.databases.source_session import LogName
-from framework.testing.dialect_conformance import DialectConformance, EngineUnderTest, TypeCase
+from framework.testing.dialect_conformance import DialectConformance
+from framework.testing.dialect_copies import EngineUnderTest, TypeCase
 from tests.support.mysql_programs import KNOWN, MYSQL
 from tests.support.mysql_servers import MysqlServer
 

@@ -15,7 +15,7 @@ from framework.sources.databases.formats import changes_request, snapshot_reques
 from framework.sources.databases.source_session import LogName
 from framework.sources.databases.streams.changes_stream import ChangesStreamReader
 from framework.sources.databases.streams.snapshot_stream import SnapshotStreamReader
-from framework.testing.dialect_conformance import TypeCase
+from framework.testing.dialect_copies import TypeCase
 from tests.support.sqlserver.database import Database
 
 TYPES = (

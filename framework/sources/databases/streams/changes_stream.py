@@ -71,7 +71,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends_when_caught_up = False
         self._is_at_end = False
         self._begin: dict[str, Any] | None = None
-        """The start of the log, until Spark has planned the first micro-batch."""
+        """The start of a log that does not keep it, until Spark has planned the first micro-batch."""
 
     def prepareForTriggerAvailableNow(self) -> None:
         """End the stream at the first read that catches up with the log."""
@@ -83,8 +83,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position where the log begins, created if there is none; a snapshot may begin afterwards."""
-        self._begin = _as_dict(self._log.start())
-        return self._begin
+        begin = _as_dict(self._log.start())
+        self._begin = None if self._log.keeps_start else begin
+        return begin
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next transactions; `start` itself if there are none.
@@ -92,7 +93,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The first micro-batch of a log that does not keep its start is empty: Spark stores only the end of one, and
         asks for the start again after a kill. So the start is stored before anything is read.
         """
-        if start == self._begin and not self._log.keeps_start:
+        if start == self._begin:
             return start
         stored = json.dumps(start)
         if self._is_at_end:
@@ -112,10 +113,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the files of the changes between two offsets; after a restart, read them from the log again."""
+        is_first, self._begin = start == self._begin, None
+        if is_first:
+            return ()
         begin, finish = (json.dumps(offset) for offset in (start, end))
         bounds = position_of(begin).order, position_of(finish).order
-        is_first, self._begin = start == self._begin, None
-        if bounds[0] == bounds[1] or (is_first and not self._log.keeps_start):
+        if bounds[0] == bounds[1]:
             return ()
         batch = self._batch
         if batch is None or (batch.start, batch.end) != bounds:
