@@ -171,9 +171,9 @@ def measure_mariadb(rounds: int, tables: int = TABLES) -> list[Measure]:
 def measure_all(rounds: int, tables: int = ALL_TABLES) -> list[Measure]:
     """Measure updates of many tables of MariaDB, of which one can't be copied."""
     with open_mariadb() as server, session() as (spark, folder):
-        world = World(spark=spark, folder=folder, name="all", module=_module(server, "all"), flows=tables)
+        world = World(spark=spark, folder=folder, name="every", module=_module(server, "every"), flows=tables)
         source = _source(world, server, first=1)
-        server.run("all", ["SET SESSION sql_mode = ''", server.spoil])
+        server.run("every", ["SET SESSION sql_mode = ''", server.spoil])
         first, result = _timed(world)
         _check(_failed(result) == ["table_0_snapshot_flow"], f"one table failed, and not {_failed(result)}")
         idle, moved, status = list[float](), list[float](), list[float]()

@@ -27,6 +27,7 @@ from framework.foundation.errors import SluiceError
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.names import QualifiedName
 from framework.ingest.confirmation import has_changes, has_rows, is_rebuild_open
+from framework.ingest.connections import gateway_facts
 from framework.ingest.copy_state import CopyState, new_copy
 from framework.ingest.declared import forget_moved, record_undeclared, refreshed, staged_for_copies
 from framework.ingest.drift import is_replaceable
@@ -42,8 +43,12 @@ from framework.ingest.state import (
     copy_elsewhere,
 )
 from framework.ingest.status import position_gap, stored_offset
+from framework.ingest.takeovers import Takeovers
+from framework.sources.databases.position import Position
 
 _MISSED = "begins, because an earlier update did not have its table, or staged its changes for another copy"
+_TAKEN_OVER = "begins, because the table was read on another server"
+_BEGIN = Position(order=0, text="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +124,7 @@ class _Beginning:
     ) -> None:
         self._is_refreshed = is_refreshed
         self._log = LogPositions(gateway=gateway, waiting=waiting)
+        self._takeovers = Takeovers(storage=storage, facts=gateway_facts(gateway))
         self._gateway = gateway
         self._store = store
         self._storage = storage
@@ -126,7 +132,8 @@ class _Beginning:
         self._checkpoints = GenerationStore(storage, clock)
         self._reader = ""
         self._refusals: list[Refusal] = []
-        self._found: int | SluiceError | None = None
+        self._found: Position | SluiceError | None = None
+        self._taken_over: set[str] = set()
         self._definitions = {each.target: each.definition for each in gateway.tables if each.definition is not None}
 
     def run(self, reader: str) -> list[Refusal]:
@@ -136,6 +143,7 @@ class _Beginning:
         self._ask_again(state)  # an earlier update may have been killed before this step
         state = self._with_new_log(state, self._store.request(self._gateway.name))
         self._ask_for_missed(state)
+        state = self._with_taken_over(state)
         ask_under_policy(self._gateway, state, self._store)
         requests = self._store.table_requests(self._gateway.name)
         for table in state.tables:
@@ -197,7 +205,7 @@ class _Beginning:
         for table in state.tables:
             if table.is_declared and table.table.identity:
                 anew = replace(table, table=logged.get(table.table.key, table.table))
-                state = self._begun(state, anew, Request(generation=table.number + 1), number, position=0)
+                state = self._begun(state, anew, Request(generation=table.number + 1), number, position=_BEGIN)
             elif table.is_declared:
                 state = self._missed_with_fault(state, table)
         changes = self._gateway.changes
@@ -225,11 +233,23 @@ class _Beginning:
             return state
         return self._begun(state, table, request, state.log_generation, position=position, is_refresh=is_refresh)
 
+    def _with_taken_over(self, state: GatewayState) -> GatewayState:
+        """Return the state in which tables of another server are read again, unless their rows are proven right."""
+        state = self._takeovers.proven(state)
+        end = self._position(state) if self._takeovers.are_open(state) else None
+        if end is None or isinstance(end, SluiceError):
+            return state  # the flow of the changes refuses another server
+        state, elsewhere = self._takeovers.compared(state, end)
+        for table in elsewhere:
+            self._taken_over.add(table.table.key)
+            state = self._begun(state, table, Request(generation=table.number + 1), state.log_generation, position=end)
+        return state
+
     def _replaced(self, state: GatewayState, table: TableState) -> GatewayState:
         key = table.table.key
         return replace(state, tables=tuple(table if each.table.key == key else each for each in state.tables))
 
-    def _position(self, state: GatewayState) -> int | SluiceError:
+    def _position(self, state: GatewayState) -> Position | SluiceError:
         """Return the position of the generations that begin now, or the error of the source.
 
         It is read once for all tables, because no flow runs in between: one wait for open transactions is enough.
@@ -260,7 +280,7 @@ class _Beginning:
             self._store.change_request(lambda before: before.with_snapshot, self._gateway.name, table.key)
             passed = replace(known, is_missed=True)
             if not is_staged:  # every change belongs to the new generation
-                return self._begun(state, passed, request, state.log_generation, position=0)
+                return self._begun(state, passed, request, state.log_generation, position=_BEGIN)
             return self._with_generation(state, passed, request)
         # The plan refuses the full refresh of a paused table.
         if not self._is_refreshed(table.target) or self._store.is_paused(self._gateway.name, table.key):
@@ -277,7 +297,7 @@ class _Beginning:
         request: Request,
         log_generation: int,
         *,
-        position: int,
+        position: Position,
         is_refresh: bool = False,
     ) -> GatewayState:
         """Return the state with a new generation of a table.
@@ -294,13 +314,14 @@ class _Beginning:
         begun = SnapshotGeneration(
             number=request.generation,
             log_generation=log_generation,
-            position=position,
+            position=position.order,
+            log=position.log,
             checkpoint=checkpoint,
             where=where,
             is_rebuild=is_rebuild,
             skips_earlier=table.is_missed,
         )
-        known = replace(table, generations=(*table.generations, begun), is_missed=False)
+        known = replace(table, generations=(*table.generations, begun), is_missed=False, read_rows=None)
         state = self._replaced(state, known.identified())
         rebuild = checkpoint if is_rebuild else 0
         if is_outdated and now is not None:
@@ -393,7 +414,8 @@ class _Beginning:
         self._begin(changes, changes, state.changes_checkpoint, f"new log {state.log_generation}")
         for each in state.tables:
             if each.current is not None and each.is_declared and not each.current.is_rebuild:
-                why = _MISSED if each.current.skips_earlier else "was asked for"
+                is_asked = each.table.key not in self._taken_over
+                why = _MISSED if each.current.skips_earlier else "was asked for" if is_asked else _TAKEN_OVER
                 reason = f"snapshot {each.number} {why}"
                 self._begin(each.table.target, each.table.snapshot_flow, each.current.checkpoint, reason)
 

@@ -12,6 +12,7 @@ from framework.foundation.errors import SourceError
 from framework.ingest.connections import gateway_log, open_gateway, source_name, table_names
 
 if TYPE_CHECKING:
+    from framework.sources.databases.position import Position
     from framework.sources.databases.source_session import SourceSession
 
 Waiting = Callable[[IngestedGateway], AbstractContextManager[None]]
@@ -29,7 +30,7 @@ class LogPositions:
     gateway: IngestedGateway
     waiting: Waiting
 
-    def settled(self, after: str | None) -> int:
+    def settled(self, after: str | None) -> Position:
         """Return the position at which a snapshot begins now.
 
         Args:
@@ -40,7 +41,7 @@ class LogPositions:
         """
         gateway = self.gateway
         with open_gateway(gateway) as source, self.waiting(gateway):
-            return source.settled_position(gateway_log(gateway), after).order
+            return source.settled_position(gateway_log(gateway), after)
 
     def begin_again(self, reader: str) -> dict[str, IngestedTable]:
         """Drop the position and create a new one; return the tables that can be copied, by key, as the log has them.

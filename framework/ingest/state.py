@@ -20,7 +20,7 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.files.stored_format import StoredFormat
 from framework.foundation.files.versioned_files import newest_versions, read_newest, replace_version
 from framework.foundation.names import QualifiedName
-from framework.ingest.copy_state import CopyState, copy_of_json, staged_of_json
+from framework.ingest.copy_state import CopyState, ReadRows, copy_of_json, staged_of_json
 from framework.ingest.names import file_name, name_json, name_of_json
 
 _FORMAT = StoredFormat(1)
@@ -48,6 +48,7 @@ class SnapshotGeneration:
             copy then begins its checkpoint.
         skips_earlier: whether unapplied changes of earlier generations are skipped for good, because some of them were
             staged while the table was missed.
+        log: the server of the position, until the changes are read up to it; empty if successors share its positions.
     """
 
     number: int
@@ -57,6 +58,7 @@ class SnapshotGeneration:
     where: str | None = None
     is_rebuild: bool = False
     skips_earlier: bool = False
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ class TableState:
             before.
         named_continuity: the continuity up to which the error of the last update names the rows that came or went;
             empty without such an error.
+        read_rows: the rows of the snapshot; None before its end, and if successors share the positions of the log.
     """
 
     table: IngestedTable
@@ -86,6 +89,7 @@ class TableState:
     identity: str = field(default="", repr=False)
     continuity: str = field(default="", repr=False)
     named_continuity: str = field(default="", repr=False)
+    read_rows: ReadRows | None = None
 
     def identified(self) -> TableState:
         """Return the state with the table that was found at the source, if it could be copied."""
@@ -357,6 +361,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
         "identity": state.identity,
         "continuity": state.continuity,
         "named_continuity": state.named_continuity,
+        "read_rows": None if state.read_rows is None else asdict(state.read_rows),
         "generations": [
             {
                 "number": each.number,
@@ -366,6 +371,7 @@ def _table_json(state: TableState) -> dict[str, Any]:
                 "where": each.where,
                 "rebuild": each.is_rebuild,
                 "skips_earlier": each.skips_earlier,
+                "log": each.log,
             }
             for each in state.generations
         ],
@@ -419,6 +425,7 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
                 where=each["where"],
                 is_rebuild=bool(each["rebuild"]),
                 skips_earlier=bool(each["skips_earlier"]),
+                log=str(each.get("log", "")),
             )
             for each in value["generations"]
         ),
@@ -428,4 +435,5 @@ def _table_state(value: Mapping[str, Any]) -> TableState:
         identity=str(value["identity"]),
         continuity=str(value["continuity"]),
         named_continuity=str(value["named_continuity"]),
+        read_rows=None if value.get("read_rows") is None else ReadRows(**value["read_rows"]),
     )

@@ -41,6 +41,7 @@ from framework.ingest.tables.payloads import free_name, generation_sql, payload_
 from framework.ingest.tables.relations import log_relations
 from framework.ingest.tables.repeated_tables import recorded_names
 from framework.ingest.tables.row_filters import fault_of_filter
+from framework.ingest.takeovers import open_servers
 from framework.sources.databases.format_names import CHANGES_FORMAT, SNAPSHOT_FORMAT
 from framework.sources.databases.source_session import KnownTable
 from framework.sources.databases.tables import REPLACED, UNREADABLE, TableName, quote_identifier
@@ -286,6 +287,7 @@ class _Expansion:
                     "notAfter": min((each.position for each in snapshots), default=0),
                     "snapshots": json.dumps(sorted({each.horizon for each in snapshots})),
                     "reader": state.reader,
+                    "servers": json.dumps(open_servers(self.storage, state, {each.key for each in copies})),
                 }
             return spark.readStream.format(CHANGES_FORMAT).options(**options, **begun).load()
 

@@ -73,6 +73,8 @@ class DialectFacts:
             a log.
         table_gaps: the conditions of tables whose log lacks changes, in addition to the conditions of every dialect.
         retryable: the conditions under which a retry may succeed without any other change.
+        has_logs_of_servers: whether each server has positions of its own, so that those of a successor can't be
+            compared with them.
     """
 
     connection_example: str = ""
@@ -88,3 +90,4 @@ class DialectFacts:
     log_in_use: str = ""
     table_gaps: frozenset[str] = frozenset()
     retryable: frozenset[str] = frozenset()
+    has_logs_of_servers: bool = False

@@ -39,6 +39,7 @@ CHANGES_OPTIONS = (
     "identities",
     "notAfter",
     "snapshots",
+    "servers",
     "historyTables",
     "keys",
     "reader",

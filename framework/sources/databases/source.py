@@ -63,5 +63,5 @@ class ChangesSource(UnseenSource):
         return SourceReference(kind=self.kind, shape=SourceShape.STREAM, location=place)
 
     def owns(self, offset: str) -> bool:
-        """Own positions in a log."""
-        return {"order", "text", "source"} <= set(offset_object(offset))
+        """Own positions in the log of any dialect, which have what `position_of` reads."""
+        return {"order", "text"} <= set(offset_object(offset))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,12 @@ def test_a_promoted_replica_goes_on_in_a_new_epoch(own_server: Start, tmp_path: 
     _insert(replica, 7)
     last, _ = _read(after, end)
     after.close()
+    # While tables of the old server are not proven right, its successor is refused; its own tables are no reason.
+    for servers, is_refused in (([position_of(stored).log], True), ([position_of(end).log], False)):
+        guarded = log_of(replica, ["d.t"], tmp_path, servers=json.dumps(servers))
+        with pytest.raises(SourceError, match="MYSQL_SERVER_TAKEN_OVER") if is_refused else nullcontext():
+            _read(guarded, stored)
+        guarded.close()
     assert (found, more, last) == ([2, 3, 4], [5, 6], [7])
     assert position_of(stored).order < position_of(end).order
     assert StoredPosition.from_json(end).place.epoch == 1
@@ -202,6 +209,9 @@ def test_a_server_that_lacks_transactions_is_a_gap(own_server: Start, tmp_path: 
     primary.kill()
     _insert(replica, 9)
     assert _lost(replica, tmp_path, stored).condition == f"{_LOST}.GTIDS_MISSING"
+    # So is a batch that was planned up to there, which would wait for them for ever.
+    with pytest.raises(SourceError, match="GTIDS_MISSING"):
+        log_of(replica, ["d.t"], tmp_path).read_range(start, stored)
 
 
 @pytest.mark.parametrize("name", [MARIADB, MYSQL])

@@ -231,6 +231,9 @@ def test_another_server_is_refused(world: SnapshotWorld) -> None:
     plan = world.plan(None).to_json().replace('"source": "one"', '"source": "two"')
     with pytest.raises(SourceError, match="SNAPSHOT_SOURCE_CHANGED"):
         world.plan(SnapshotOffset.from_json(plan))
+    read = SnapshotOffset.from_json(plan.replace('"position": 0', '"position": 4'))
+    with pytest.raises(SourceError, match="SNAPSHOT_SOURCE_CHANGED"):
+        list(world.reader(read).batches(chunks_between(None, read)[0]))
 
 
 def _numbers(count: int) -> str:

@@ -11,6 +11,8 @@ from framework.foundation.errors import SourceError, UserError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.sources.databases.connections import Connection
+from framework.sources.databases.mysql.log.places import LogPlace
+from framework.sources.databases.mysql.stored_position import StoredPosition as MysqlPosition
 from framework.sources.databases.position import Position, position_of
 from framework.sources.databases.schemes import find_dialect
 from framework.sources.databases.source import ChangesSource
@@ -55,7 +57,8 @@ def test_both_names_of_a_format_are_one_source(name: str) -> None:
             '{"version": 1, "slot": "s", "publication": "p", "order": 42, "text": "0/2A", "source": {}}',
             Position(order=42, text="0/2A"),
         ),
-        ('{"order": 7, "text": "binlog.000007:4", "source": "x"}', Position(order=7, text="binlog.000007:4")),
+        ('{"order": 7, "text": "binlog.000007:4", "log": "x"}', Position(order=7, text="binlog.000007:4", log="x")),
+        ('{"order": 7, "text": "7"}', Position(order=7, text="7")),
         ('{"order": "x"}', None),
         ("[]", None),
         ("no JSON", None),
@@ -69,6 +72,13 @@ def test_an_offset_has_a_position_whatever_dialect_wrote_it(offset: str, positio
         return
     assert position_of(offset) == position
     assert ChangesSource().owns(offset)
+
+
+def test_a_copy_from_mysql_has_a_position() -> None:
+    """So that it can be rewound, and `reconcile` knows what is on its way."""
+    stored = MysqlPosition(place=LogPlace("log.000001", 1000), source="a")
+    assert position_of(stored.to_json()) == stored.position
+    assert ChangesSource().owns(stored.to_json())
 
 
 def test_a_scheme_has_a_dialect_by_a_line_or_by_an_entry_point() -> None:

@@ -59,6 +59,7 @@ class ChangesRequest:
     keys: dict[TableName, tuple[str, ...]]
     reader: str
     server_id: int
+    servers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Options) -> ChangesRequest:
@@ -89,7 +90,18 @@ class ChangesRequest:
             keys=options.columns_of_tables("keys"),
             reader=reader,
             server_id=given or server_id_of(reader, name),
+            servers=tuple(json.loads(options.text("servers", "[]"))),
         )
+
+    def refuse_other(self, identity: str) -> None:
+        """Refuse a server if tables were read on another one whose changes must be read up to there first.
+
+        Raises:
+            SourceError: MYSQL_SERVER_TAKEN_OVER.
+        """
+        others = [each for each in self.servers if each != identity]
+        if others:
+            raise SourceError("MYSQL_SERVER_TAKEN_OVER", now=identity, before=", ".join(others), reader=self.name)
 
     def log(self, spool: Callable[[], Spool]) -> MysqlLog:
         """Return the log.
@@ -197,6 +209,7 @@ class MysqlLog:
         request = self._request
         with Session(request.connection) as session:
             history = LogHistory(session, request.name)
+            request.refuse_other(read_identity(session))
             if not request.not_after:
                 found = history.exact(safe_position(session))
                 place = found.place.after(request.advance_to)
@@ -225,6 +238,9 @@ class MysqlLog:
         begin, finish = (StoredPosition.from_json(each) for each in (start, end))
         self.release()
         reading = self._at(begin)
+        if reading.stored.source != finish.source:
+            with Session(self._request.connection) as session:
+                LogHistory(session, self._request.name).require(finish)  # or it would be awaited for ever
         if (reading.place.epoch, reading.stored.source) == (finish.place.epoch, finish.source):
             batch = reading.read(begin, self._writer(reading), Goal(target=finish.place))
             if batch.end != finish.order:
@@ -270,6 +286,7 @@ class MysqlLog:
         request = self._request
         with Session(request.connection) as session:
             resumed = LogHistory(session, request.name).require(stored)
+            request.refuse_other(resumed.source)
             copied = request.copied(session, resumed)
             is_mariadb = session.server.is_mariadb
         self._reading = _Reading(request, resumed, copied, is_mariadb=is_mariadb)

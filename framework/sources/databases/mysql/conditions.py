@@ -83,6 +83,11 @@ CONDITIONS: dict[str, Condition] = {
         "which was not read, before later ones that were ({reader}, up to {position}).",
         "Connect to a server without it. Or: " + SNAPSHOT_AGAIN,
     ),
+    "MYSQL_SERVER_TAKEN_OVER": Condition(
+        "The server {now} has taken the place of {before}, on which tables were read whose changes are not read up to "
+        "there ({reader}). It may lack some of their rows.",
+        "Run the pipeline again: it reads these tables again.",
+    ),
     "MYSQL_CHANGE_UNREADABLE": Condition(
         "A change of the table {table} in the log can't be read: {problem}.",
         f"Set the server as `sluice ingest preflight` tells. {READ_AGAIN}",

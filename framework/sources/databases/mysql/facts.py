@@ -35,6 +35,12 @@ FACTS = DialectFacts(
             conditions=(f"{_LOST}.GTIDS_MISSING", f"{_LOST}.GTIDS_UNREAD"),
             remedies=(Remedy.FOLLOW, Remedy.NEW_POSITION),
         ),
+        SourceDiagnosis(
+            name="MYSQL_SERVER_TAKEN_OVER",
+            meaning="Another server has taken the place of the one on which tables were read, in the same update.",
+            conditions=("MYSQL_SERVER_TAKEN_OVER",),
+            remedies=(Remedy.RUN_AGAIN,),
+        ),
     ),
     explained={
         "SOURCE_TABLE_CHANGED": ("MYSQL_NO_TRANSACTIONS", "MYSQL_CASCADES"),
@@ -43,4 +49,5 @@ FACTS = DialectFacts(
         "ROW_NOT_USABLE": ("MYSQL_CHANGE_UNREADABLE",),
     },
     retryable=frozenset({"MYSQL_COMMITS_PENDING"}),
+    has_logs_of_servers=True,
 )

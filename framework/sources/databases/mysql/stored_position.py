@@ -61,14 +61,14 @@ class StoredPosition:
     @property
     def position(self) -> Position:
         """The position."""
-        return Position(order=self.order, text=self.place.text)
+        return Position(order=self.order, text=self.place.text, log=self.source)
 
     def to_json(self) -> str:
         """Return the offset as JSON."""
         value: dict[str, Any] = {
             "order": self.order,
             "text": self.place.text,
-            "source": self.source,
+            "log": self.source,
             "epoch": self.place.epoch,
             "gtids": self.gtids,
             "begun": self.begun,
@@ -95,7 +95,7 @@ class StoredPosition:
             last, epoch = value.get("last"), int(value["epoch"])
             return cls(
                 place=LogPlace.parse(value["text"], epoch),
-                source=str(value["source"]),
+                source=str(value["log"] if "log" in value else value["source"]),  # older offsets
                 gtids=str(value["gtids"]),
                 state=str(value.get("state", "")),
                 last=None if last is None else _last(epoch, *last),

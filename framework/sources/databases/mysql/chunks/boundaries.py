@@ -136,13 +136,7 @@ class BoundaryWalker:
         self.check_row_filter()
         if offset is not None:
             planned = offset.basis
-            if planned.source_identity != self._source_identity:
-                raise SourceError(
-                    "SNAPSHOT_SOURCE_CHANGED",
-                    table=self._table,
-                    planned=planned.source_identity,
-                    found=self._source_identity,
-                )
+            refuse_other_server(self._table, planned, self._source_identity)
             if planned.generation != self._generation:
                 raise plan_fault(self._table, f"they are of generation {planned.generation}, not {self._generation}")
             refuse_changed_table(table, planned, ())
@@ -183,6 +177,16 @@ def plan_basis(
         columns=tuple((column.name, column.identity.number) for column in source.columns),
         stamps=tuple((column.name, column.identity.stamp) for column in source.columns),
     )
+
+
+def refuse_other_server(table: TableName, planned: PlanBasis, found: str) -> None:
+    """Refuse a server that is not the one of a plan: it may lack transactions that other chunks show.
+
+    Raises:
+        SourceError: SNAPSHOT_SOURCE_CHANGED.
+    """
+    if planned.source_identity != found:
+        raise SourceError("SNAPSHOT_SOURCE_CHANGED", table=table, planned=planned.source_identity, found=found)
 
 
 def refuse_changed_table(table: CatalogTable, planned: PlanBasis, read: Collection[str]) -> None:

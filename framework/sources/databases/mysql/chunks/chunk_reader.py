@@ -16,7 +16,11 @@ from framework.foundation.errors import SourceError
 from framework.foundation.xxhash64 import UnhashableError
 from framework.sources.databases.chunks import Chunk, ChunkKind, PlanBasis, column_fault
 from framework.sources.databases.connections import Connection
-from framework.sources.databases.mysql.chunks.boundaries import refuse_changed_table, time_limit_sql
+from framework.sources.databases.mysql.chunks.boundaries import (
+    refuse_changed_table,
+    refuse_other_server,
+    time_limit_sql,
+)
 from framework.sources.databases.mysql.chunks.chunk_sql import condition_sql, relation_sql
 from framework.sources.databases.mysql.chunks.row_readers import (
     ReaderError,
@@ -26,6 +30,7 @@ from framework.sources.databases.mysql.chunks.row_readers import (
     read_slowly,
 )
 from framework.sources.databases.mysql.faults import named_error, number_of, quoted
+from framework.sources.databases.mysql.position import read_identity
 from framework.sources.databases.mysql.session import Session
 from framework.sources.databases.mysql.tables.catalog import CatalogTable, describe_table
 from framework.sources.databases.mysql.values.types import ColumnType, column_type
@@ -93,6 +98,7 @@ class ChunkReader:
                 DATABASE_VALUE_NOT_REPRESENTABLE, or a condition of `named_errors`.
         """
         with Session(self._connection) as session:
+            self._refuse_other_server(session)
             table = describe_table(session, self._table)
             self._refuse_changed(table)
             columns = self._columns_of(table)
@@ -110,6 +116,7 @@ class ChunkReader:
                 raise self._fault(session, chunk, error) from None
             # The reader may be slow, so that the first connection is closed by now.
             with Session(self._connection) as later:
+                self._refuse_other_server(later)
                 self._refuse_changed(describe_table(later, self._table))
 
     def write_parquet(
@@ -184,6 +191,10 @@ class ChunkReader:
         index = table.index.name if table.index is not None and chunk.kind == ChunkKind.KEY else None
         condition = condition_sql(chunk, self._basis.key, self._row_filter)
         return f"SELECT {selected} FROM {relation_sql(self._table, index)} WHERE {condition}"
+
+    def _refuse_other_server(self, session: Session) -> None:
+        if self._basis.position:  # else nothing reads the log, and each chunk counts for itself
+            refuse_other_server(self._table, self._basis, read_identity(session))
 
     def _refuse_changed(self, table: CatalogTable) -> None:
         read = {column.name for column in self._columns} | {column.name for column in self._basis.key}
