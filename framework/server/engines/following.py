@@ -20,8 +20,9 @@ from framework.foundation.clock import Clock, timestamp_text
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
-from framework.server.engines.launch import Ended, Running, Sight, Unknown
-from framework.server.engines.launchers import Launcher
+from framework.server.engines.kubernetes import KubernetesLauncher
+from framework.server.engines.launch import Ended, LauncherKind, Running, Sight, Unknown
+from framework.server.engines.launchers import CommandLauncher, Launcher, LocalLauncher
 from framework.server.engines.outcomes import end_of, last_words, recorded_end, silent_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 
@@ -30,6 +31,15 @@ GRACE_SECONDS = 60.0
 STOP_SECONDS = 120.0
 """How long a run has for an orderly stop before its launcher ends it."""
 GIVEN_UP = "The server waited for its start, and gave up."
+
+
+def every_launcher(clock: Clock) -> Mapping[str, Launcher]:
+    """Return a launcher for each kind."""
+    local = LocalLauncher()
+    return {
+        LauncherKind.LOCAL: local, LauncherKind.SPARK: local, LauncherKind.COMMAND: CommandLauncher(),
+        LauncherKind.KUBERNETES: KubernetesLauncher(clock),
+    }  # fmt: skip
 
 
 class Follower:
@@ -166,6 +176,7 @@ def _error(records: RunRecords, record: RunRecord, seen: Sight) -> str:
         return last_words(records, record.update_id) or seen.why or silent_end(seen.code) or "It has failed."
     reason = seen.why if isinstance(seen, Ended) else seen.reason if isinstance(seen, Unknown) else ""
     return (
-        f"No process has claimed the update in its storage. {reason} The output of launcher {record.launch.name} may say "
-        "why. An engine elsewhere needs the same storage, in a folder that both machines share. If it starts now, it ends."
+        f"No process has claimed the update in its storage. {reason} The output of launcher {record.launch.name} may "
+        "say why. An engine elsewhere needs the folder of the storage, which both machines share. "
+        "A process that starts now ends without an update."
     )

@@ -68,7 +68,7 @@ class RunRecord:
     reason: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
-    launch: Launch = Launch()
+    launch: Launch = field(default_factory=Launch)
     state: RunState = RunState.ACCEPTED
     accepted_at: str = ""
     order: str = ""
