@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,6 +20,7 @@ from framework.server.engines.launch import DEFAULT_START_SECONDS, Launch, Launc
 from framework.server.engines.start_request import StartRequest
 from framework.server.engines.templates import Filling, filled, is_bare, places, problem_of
 from framework.server.pipelines import PipelineEntry
+from framework.server.values import Fault
 
 FILE_NAME = "server.yml"
 _YAML = YamlFormat(
@@ -112,6 +113,41 @@ def read_launchers(spec_file: Path, folders: Sequence[Path]) -> LaunchFile:
     if reader.errors:
         raise GraphErrors(reader.errors)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherRow:
+    """The launcher of a pipeline, as answers show it: its command and its Job may name what not everybody may see.
+
+    Args:
+        kind: its kind; None if the file is wrong.
+        file: the file that chooses it; None without one.
+        fault: what is wrong with the file.
+    """
+
+    pipeline_id: str
+    pipeline: str
+    name: str | None = None
+    kind: str | None = None
+    file: str | None = None
+    fault: Fault | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as JSON values."""
+        return asdict(self)
+
+
+def launcher_of(entry: PipelineEntry, folders: Sequence[Path]) -> LauncherRow:
+    """Return the launcher of the next update of a pipeline."""
+    row = LauncherRow(pipeline_id=entry.pipeline_id, pipeline=entry.name)
+    try:
+        found = read_launchers(entry.spec_file, folders)
+    except SluiceError as error:
+        what = error.render().removeprefix(f"[{error.condition}] ")
+        fault = Fault(condition=error.condition, what=what, remedy=error.remedy)
+        return replace(row, file=str(launch_file(entry.spec_file, folders)), fault=fault)
+    chosen = found.of(entry.name)
+    return replace(row, name=chosen.name, kind=chosen.kind, file=None if found.file is None else str(found.file))
 
 
 def planned(
