@@ -18,7 +18,8 @@ SCRIPTS = {
     # The command is the engine, as with ssh.
     "stays": 'exec "$@"\n',
     # The command gives the engine to somebody else and ends, without a word; it starts when `nodes` exists.
-    "gives": '(while [ ! -e nodes ]; do sleep 0.02; done; exec "$@") >/dev/null 2>&1 &\n',
+    "gives": "(n=0; while [ ! -e nodes ]; do n=$((n+1)); [ $n -lt 3000 ] || exit; sleep 0.02; done; "
+    'exec "$@") >/dev/null 2>&1 &\n',
     # The command can't do it.
     "refuses": "echo nobody is there >&2; exit 255\n",
 }

@@ -40,7 +40,8 @@ class _Question:
 
     def __init__(self, argv: tuple[str, ...], clock: Clock) -> None:
         self._argv, self._clock = argv, clock
-        self._asked: float | None = None
+        self._asked = 0.0
+        self._is_due = True
         self._process: subprocess.Popen[bytes] | None = None
         self._files: tuple[IO[bytes], IO[bytes]] | None = None
         self._answer: _Answer | None = None
@@ -48,10 +49,10 @@ class _Question:
     def answer(self) -> _Answer | None:
         """Return the last answer; None before the first one. Ask again if it is old."""
         now = self._clock.monotonic()
-        if self._process is None and (self._asked is None or now - self._asked >= _ASK_SECONDS):
-            self._asked = now
+        if self._process is None and (self._is_due or now - self._asked >= _ASK_SECONDS):
+            self._asked, self._is_due = now, False
             self._ask()
-        if self._process is not None and self._asked is not None:
+        if self._process is not None:
             code = self._process.poll()
             if code is not None:
                 self._answer = _Answer(code=code, **self._texts())
@@ -62,8 +63,8 @@ class _Question:
         return self._answer
 
     def ask_soon(self) -> None:
-        """Ask again with the next look: what was asked has changed."""
-        self._asked = None
+        """Ask once more after the present call: its answer may be from before a change."""
+        self._is_due = True
 
     def close(self) -> None:
         """End the call, if it has not ended."""
