@@ -28,6 +28,10 @@ CONDITIONS: dict[str, Condition] = {
         "Pipeline {pipeline} has its storage at {storage}, which the server can't read yet.",
         "Serve pipelines with local storage; `sluice events` and `sluice lag` read this one.",
     ),
+    "SERVE_LAUNCHER_UNKNOWN": Condition(
+        "It is unknown where updates of pipeline {pipeline} run. {problems}",
+        "Correct `server.yml`. No update of the pipeline starts until then.",
+    ),
     "SERVER_FILE_UNREADABLE": Condition(
         "The file {path} can't be read: {cause}.", "Correct it. No update that it decides about starts until then."
     ),

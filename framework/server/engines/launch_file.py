@@ -20,7 +20,7 @@ from framework.server.engines.launch import DEFAULT_START_SECONDS, Launch, Launc
 from framework.server.engines.start_request import StartRequest
 from framework.server.engines.templates import Filling, filled, is_bare, places, problem_of
 from framework.server.pipelines import PipelineEntry
-from framework.server.values import Fault
+from framework.server.values import Fault, fault_of
 
 FILE_NAME = "server.yml"
 _YAML = YamlFormat(
@@ -141,11 +141,9 @@ def launcher_of(entry: PipelineEntry, folders: Sequence[Path]) -> LauncherRow:
     """Return the launcher of the next update of a pipeline."""
     row = LauncherRow(pipeline_id=entry.pipeline_id, pipeline=entry.name)
     try:
-        found = read_launchers(entry.spec_file, folders)
-    except SluiceError as error:
-        what = error.render().removeprefix(f"[{error.condition}] ")
-        fault = Fault(condition=error.condition, what=what, remedy=error.remedy)
-        return replace(row, file=str(launch_file(entry.spec_file, folders)), fault=fault)
+        found = _launchers_of(entry, folders)
+    except UserError as error:
+        return replace(row, file=str(launch_file(entry.spec_file, folders)), fault=fault_of(error))
     chosen = found.of(entry.name)
     return replace(row, name=chosen.name, kind=chosen.kind, file=None if found.file is None else str(found.file))
 
@@ -157,13 +155,30 @@ def planned(
     """Return how the engine of a request is started; a validation claims no update, so it runs on this machine.
 
     Raises:
-        UserError: SERVER_FILE_UNREADABLE, SERVER_FILE_INVALID_YAML.
-        GraphErrors: every SERVER_FILE_INVALID.
+        UserError: SERVE_LAUNCHER_UNKNOWN.
     """
     if request.body.get("validate_only"):
         return argv, Launch()
-    chosen = read_launchers(entry.spec_file, folders).of(entry.name)
+    chosen = _launchers_of(entry, folders).of(entry.name)
     return chosen.plan(Filling(argv=argv, update_id=identity.update_id, pipeline=entry.name))
+
+
+def _launchers_of(entry: PipelineEntry, folders: Sequence[Path]) -> LaunchFile:
+    """Return the launchers for a pipeline.
+
+    Raises:
+        UserError: SERVE_LAUNCHER_UNKNOWN, with every problem of the file in one text, as an answer has it.
+    """
+    try:
+        return read_launchers(entry.spec_file, folders)
+    except UserError as error:
+        problems = " ".join(_placed(each) for each in getattr(error, "errors", (error,)))
+        raise UserError("SERVE_LAUNCHER_UNKNOWN", pipeline=entry.name, problems=problems) from error
+
+
+def _placed(error: SluiceError) -> str:
+    place = "" if error.location is None else f"{error.location.file}:{error.location.line}: "
+    return f"{place}{error.what}"
 
 
 class _Reader:
