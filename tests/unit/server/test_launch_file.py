@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,26 @@ def test_a_wrong_file_starts_nothing_and_is_shown(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (None, what + hint, str(file)) == (found["kind"], found["fault"]["what"], found["file"])
     assert [] == [*(tmp_path / "shop" / ".sluice" / "shop" / "runs").glob("*.json")]
+
+
+def test_the_examples_of_the_page_start_an_update(tmp_path: Path) -> None:
+    """docs/launchers.md: each of its launchers is usable, and quotes for the shell that reads the text."""
+    page = (Path(__file__).parents[3] / "docs" / "launchers.md").read_text("utf-8")
+    server, job = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "server.yml").write_text(server)
+    (tmp_path / "job.yml").write_text(job)
+    found = read_launchers(tmp_path / "pipeline.yml", [tmp_path])
+    plans = {name: found.of(name).plan(FILLING) for name in ("other", "shop", "flights", "bank", "crm")}
+    quoted = "run '--param=city=Bad Tölz; rm -rf /'"
+    assert {
+        "other": ARGV,
+        "shop": (*ARGV, "--master=spark://spark-master:7077"),
+        "flights": ("ssh", "worker-1", f"exec /opt/sluice/bin/sluice {quoted}"),
+        "bank": ("sbatch", f"--job-name=sluice-{UPDATE}", f"--wrap=exec python -m framework {quoted}"),
+        "crm": ("kubectl", "--context=production", "--namespace=data", "create", "-f", "-"),
+    } == {name: argv for name, (argv, _) in plans.items()}
+    (container,) = json.loads(plans["crm"][1].manifest)["spec"]["template"]["spec"]["containers"]
+    assert (["sluice"], [*ARGV[3:]]) == (container["command"], container["args"])
 
 
 def test_a_file_that_is_no_yaml_is_an_error(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from framework.foundation.clock import timestamp_text
-from framework.record.events import EventType
-from framework.record.reader import read_events
 from framework.server.engines.run_records import RunRecord, RunState
 from framework.server.engines.start_request import StartRequest
 from framework.server.server import Ports, Server, Settings
@@ -150,8 +148,7 @@ def test_a_lost_continuous_update_starts_again_once(tmp_path: Path) -> None:
     run = looking.server.reader(looking.entry).runs[-1]
     assert (again, "ada", 2, lost) == (run.update_id, run.user, run.attempt, run.request_id)
     assert looking.restart_at is None
-    (event,) = read_events(looking.entry.storage, update_id=again, type=EventType.CREATE_UPDATE)
-    assert "RETRY_ON_FAILURE" == event.details["create_update"]["cause"]
+    assert "RETRY_ON_FAILURE" == run.cause
     (root_of(looking.entry) / "engine-wait").unlink()
     eventually(lambda: looking.server.reader(looking.entry).state.update is None, looking.look)
     assert [lost, again] == runs_of(looking.entry)
@@ -170,7 +167,10 @@ def run_elsewhere(looking: Looking, update: str) -> None:
     del update
     other = "20000000-0000-4000-8000-000000000000"
     (root_of(looking.entry) / "events").mkdir()
-    lines = [("create_update", {"request_id": other}), ("update_progress", {"state": "COMPLETED"})]
+    lines: list[tuple[str, dict[str, object]]] = [
+        ("create_update", {"request_id": other}),
+        ("update_progress", {"state": "COMPLETED"}),
+    ]
     (root_of(looking.entry) / "events" / f"{other}.jsonl").write_text(
         "".join(event_line(other, n, kind, details) for n, (kind, details) in enumerate(lines, start=1))
     )
