@@ -18,7 +18,11 @@ from bench.results import render_line, save_measures
 from framework.foundation.files.storage import LocalStorage
 from framework.session.spark_session import start_session, stop_session
 from framework.sources.cloud_files.files.file_log import FileLog
-from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, list_new
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    NothingKnown,
+)
 from framework.sources.cloud_files.settings.given_options import parse_options
 
 KNOWN = 1_000_000

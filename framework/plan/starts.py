@@ -10,7 +10,7 @@ from framework.foundation.errors import UserError
 from framework.foundation.locations import SourceLocation
 from framework.foundation.nearest import plain_name
 from framework.graph.graph import DataflowGraph, GraphFlow, Read
-from framework.sources.cloud_files.source import check_options
+from framework.sources.cloud_files.files.positions import check_options
 from framework.sources.delta.source import KIND, table_source
 from framework.sources.port import SourceReference, is_same_location
 from framework.sources.starts import SourceStart, reader_start, started

@@ -43,6 +43,8 @@ class FlowLag:
         silent_seconds: seconds since the last event.
         reason: why it is stuck or failed; empty otherwise.
         quarantined: its open rows in the quarantine; None if there are none.
+        lost_in_seconds: the time until a source may delete something that the flow has not read; 0 if it has begun to,
+            None if nothing is unread or nothing is known.
     """
 
     flow: QualifiedName
@@ -53,3 +55,4 @@ class FlowLag:
     silent_seconds: float | None = None
     reason: str = ""
     quarantined: WaitingRows | None = None
+    lost_in_seconds: float | None = None

@@ -19,7 +19,7 @@ from framework.server.engines.capacity import memory, most_engines
 from framework.server.engines.following import every_launcher
 from framework.server.engines.launch_file import planned
 from framework.server.engines.launchers import Launcher
-from framework.server.engines.leftovers import leftovers
+from framework.server.engines.leftovers import Leftovers
 from framework.server.engines.start_request import engine_command
 from framework.server.engines.starter import Command, Starter
 from framework.server.pipelines import Found, PipelineEntry, entry_of, find_pipelines
@@ -110,6 +110,7 @@ class Server:
         self.tokens = TokenStore(settings.state_folder, clock)
         self.sessions = Sessions(settings.state_folder, clock, settings.user)
         self._found = Found()
+        self._leftovers = Leftovers()
         self._readers: dict[str, PipelineReader] = {}
         self._specs: dict[Path, tuple[int, PipelineEntry | Fault]] = {}
         self._stopping = threading.Event()
@@ -179,7 +180,7 @@ class Server:
     def find(self) -> None:
         """Find the pipelines again; a pipeline whose spec has not changed stays the same object."""
         found = find_pipelines(self.settings.folders, self._entry)
-        left = leftovers(found, self._found.entries)
+        left = self._leftovers.find(found, self._found.entries)
         found = replace(found, entries=tuple(sorted((*found.entries, *left), key=lambda each: each.name)))
         with self._looking:
             before = {each.pipeline_id for each in self._found.entries}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from framework.checkpoints.offsets import NO_OFFSET, CheckpointProgress, read_offsets, read_progress
+from framework.checkpoints.offsets import CheckpointProgress, read_offsets, read_progress
 from framework.engine.plans.relations import streaming_sources
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.table_address import on_one_file_system
@@ -16,13 +15,11 @@ from framework.sources.databases.source import ChangesSource, SnapshotSource
 from framework.sources.delta.source import DeltaSource
 from framework.sources.files.source import FileSource
 from framework.sources.kafka.source import KafkaSource
+from framework.sources.opaque import OpaqueSource
 from framework.sources.port import (
-    NO_LAG,
-    UNKNOWN_LAG,
     CleaningSource,
     CountableSource,
     Gap,
-    Lag,
     RememberingSource,
     ResumableSource,
     SourcePosition,
@@ -30,29 +27,11 @@ from framework.sources.port import (
     SourceShape,
     StreamingRelation,
     StreamingSource,
-    UnseenSource,
 )
+from framework.sources.stored_lag import empty_position, positions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class OpaqueSource(UnseenSource):
-    """Any source without a kind of its own: rate, sockets, user-defined data sources."""
-
-    kind = "opaque"
-    starts: tuple[str, ...] = ()
-
-    def recognize(self, relation: StreamingRelation) -> SourceReference | None:
-        """Recognize every relation; ask this kind last."""
-        return SourceReference(
-            kind=self.kind, shape=SourceShape.STREAM, location=relation.format, selects=relation.path or ""
-        )
-
-    def owns(self, offset: str) -> bool:
-        """Own every offset; ask this kind last."""
-        del offset
-        return True
 
 
 KINDS: tuple[StreamingSource, ...] = (
@@ -123,14 +102,6 @@ def all_drained(positions: FlowPositions | None) -> bool | None:
     return None if None in answers else True
 
 
-def flow_lag(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], *, now: float) -> Lag:
-    """Return the unread content of all sources of a flow; unknown before its first batch."""
-    positions = flow_positions(storage, checkpoint, sources)
-    if positions is None:
-        return UNKNOWN_LAG
-    return reduce(Lag.plus, (kind.lag(position, now=now) for kind, position in positions), NO_LAG)
-
-
 def flow_gaps(storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...]) -> tuple[Gap, ...]:
     """Return the sources of a flow that can't continue from its stored position."""
     positions = flow_positions(storage, checkpoint, sources) or ()
@@ -163,7 +134,7 @@ def _begun_positions(storage: Storage, checkpoint: str, sources: tuple[SourceRef
     batch = progress.last_offset_batch
     if batch is None:
         used = [kind for kind in KINDS if any(source.kind == kind.kind for source in sources)]
-        return tuple((kind, _position(storage, checkpoint, sources, kind)) for kind in used)
+        return tuple((kind, empty_position(storage, checkpoint, sources, kind.kind)) for kind in used)
     planned = replace(progress, sources=read_offsets(storage, checkpoint, batch))
     return flow_positions(storage, checkpoint, sources, settled=False, progress=planned) or ()
 
@@ -214,34 +185,7 @@ def flow_positions(
         settled: whether a planned but uncommitted batch makes the position unknown.
         progress: an earlier progress to use instead of the last one.
     """
-    progress = progress or read_progress(storage, checkpoint)
-    if (settled and not progress.is_settled) or not progress.sources:
-        return None
-    offsets = progress.sources
-    if len(offsets) == len(sources):  # each line is of one of them, and a source that never had data has no offset
-        offsets = tuple(offset for offset in offsets if offset != NO_OFFSET)
-    owners = [next(kind for kind in KINDS if kind.owns(offset)) for offset in offsets]
-    used = [kind for kind in KINDS if kind in owners or any(source.kind == kind.kind for source in sources)]
-    found = [(kind, _position(storage, checkpoint, sources, kind)) for kind in used]
-    return tuple(
-        (
-            kind,
-            replace(
-                position,
-                offsets=tuple(offset for offset, owner in zip(offsets, owners, strict=True) if owner is kind),
-                source_count=len(progress.sources),
-            ),
-        )
-        for kind, position in found
-    )
-
-
-def _position(
-    storage: Storage, checkpoint: str, sources: tuple[SourceReference, ...], kind: StreamingSource
-) -> SourcePosition:
-    """Return a position without offsets: the flow has read nothing from its sources of a kind."""
-    mine = tuple(source for source in sources if source.kind == kind.kind)
-    return SourcePosition(storage=storage, checkpoint=checkpoint, sources=mine, offsets=(), source_count=0)
+    return positions_of(KINDS, storage, checkpoint, sources, settled=settled, progress=progress)
 
 
 def _streaming_relations(frame: DataFrame) -> Iterator[StreamingRelation]:

@@ -19,8 +19,8 @@ from framework.foundation.files.storage_port import Storage
 from framework.foundation.time_zones import zone_of
 from framework.sources.delta.history import CommitHistory
 from framework.sources.delta.log import commit_files, latest_version
-from framework.sources.kinds import kind_named
 from framework.sources.port import SourceReference, is_same_location
+from framework.sources.stored_lag import kind_named
 
 _VERSION, _TIMESTAMP = "startingVersion", "startingTimestamp"
 _WORDS = ("earliest", "latest", "now", "position")

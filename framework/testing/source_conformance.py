@@ -12,7 +12,6 @@ from framework.foundation.files.storage import LocalStorage, Storage
 from framework.sources.cloud_files.relation import bound
 from framework.sources.kinds import (
     flow_gaps,
-    flow_lag,
     is_drained,
     kind_named,
     remember_sources,
@@ -20,6 +19,7 @@ from framework.sources.kinds import (
     streamed_sources,
 )
 from framework.sources.port import SourceReference
+from framework.sources.stored_lag import flow_lag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

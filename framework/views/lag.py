@@ -18,6 +18,7 @@ _COLUMNS = (
     Column(name="unread rows", right=True),
     Column(name="unread bytes", right=True),
     Column(name="behind", right=True),
+    Column(name="lost in", right=True),
     Column(name="last event", right=True),
     Column(name="reason"),
 )
@@ -41,6 +42,7 @@ def lag_table(flows: Sequence[FlowLag]) -> Table:
             Cell(text=_number(each.lag.records)),
             Cell(text=_number(each.lag.bytes)),
             Cell(text="?" if each.lag.seconds is None else seconds_text(each.lag.seconds)),
+            Cell(text="" if each.lost_in_seconds is None else seconds_text(each.lost_in_seconds)),
             Cell(text="" if each.silent_seconds is None else f"{seconds_text(each.silent_seconds)} ago"),
             Cell(text=each.reason),
         )
@@ -60,6 +62,7 @@ def lag_json(flows: Sequence[FlowLag]) -> list[dict[str, Any]]:
             "last_event": each.last_event,
             "silent_seconds": each.silent_seconds,
             "reason": each.reason,
+            "lost_in_seconds": each.lost_in_seconds,
             "quarantined": None if each.quarantined is None else waiting_json(each.quarantined),
         }
         for each in flows

@@ -13,7 +13,10 @@ from framework import pipelines as dp
 from framework.foundation.errors import SluiceError
 from framework.run.update.results import UpdateState
 from framework.sources.cloud_files.columns.file_groups import columns_of_files
-from framework.sources.cloud_files.files.listing import NothingKnown, list_new
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    NothingKnown,
+)
 from framework.sources.cloud_files.settings.given_options import parse_options
 from tests.support.engine_world import EngineWorld
 from tests.support.landing import Landing

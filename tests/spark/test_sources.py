@@ -15,8 +15,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 from framework.foundation.files.storage import LocalStorage
 from framework.sources.cloud_files.columns.schemas import schemas_of
 from framework.sources.cloud_files.relation import stand_in
-from framework.sources.kinds import flow_gaps, flow_lag
+from framework.sources.kinds import flow_gaps
 from framework.sources.port import Gap, Lag
+from framework.sources.stored_lag import flow_lag
 from framework.testing.source_conformance import SourceConformance, SourceReader
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from framework.operations.alerting.episodes import AlertKind
 
 FILE_NAME = "alerts.yml"
 DEFAULT_BEHIND_SECONDS = 900.0
+DEFAULT_LOSING_SECONDS = 172_800.0
 _YAML = YamlFormat(
     node=YamlNode, unreadable="ALERTS_UNREADABLE", invalid="ALERTS_INVALID_YAML", may_be_empty=True, at_keys=True
 )
@@ -58,10 +59,16 @@ class Channel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertSettings:
-    """The channels, and the age of the oldest unread row above which a flow is behind."""
+    """The channels, and their limits.
+
+    Args:
+        behind_seconds: the age of the oldest unread row above which a flow is behind.
+        losing_seconds: the time until a source may delete unread data, below which a flow is losing data.
+    """
 
     channels: tuple[Channel, ...] = ()
     behind_seconds: float = DEFAULT_BEHIND_SECONDS
+    losing_seconds: float = DEFAULT_LOSING_SECONDS
 
 
 def alert_file(spec: PipelineSpec) -> Path | None:
@@ -95,17 +102,22 @@ class _Reader:
         self.errors: list[SluiceError] = []
 
     def settings(self, values: Mapping[str, Any]) -> AlertSettings:
-        self._known(values, ("channels", "behind_seconds"))
-        behind = values.get("behind_seconds", DEFAULT_BEHIND_SECONDS)
-        if isinstance(behind, bool) or not isinstance(behind, int | float) or behind <= 0:
-            self._wrong("it is not a number of seconds above 0.", "behind_seconds")
-            behind = DEFAULT_BEHIND_SECONDS
+        self._known(values, ("channels", "behind_seconds", "losing_seconds"))
+        behind = self._seconds(values, "behind_seconds", DEFAULT_BEHIND_SECONDS)
+        losing = self._seconds(values, "losing_seconds", DEFAULT_LOSING_SECONDS)
         channels = values.get("channels") or {}
         if not isinstance(channels, dict):
             self._wrong("it is a mapping from names to channels.", "channels")
             channels = {}
         found = (self._channel(str(name), each, "channels", name) for name, each in channels.items())
-        return AlertSettings(channels=tuple(filter(None, found)), behind_seconds=float(behind))
+        return AlertSettings(channels=tuple(filter(None, found)), behind_seconds=behind, losing_seconds=losing)
+
+    def _seconds(self, values: Mapping[str, Any], name: str, default: float) -> float:
+        found = values.get(name, default)
+        if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
+            self._wrong("it is not a number of seconds above 0.", name)
+            return default
+        return float(found)
 
     def _channel(self, name: str, values: Any, *place: str) -> Channel | None:
         if not isinstance(values, dict):

@@ -21,6 +21,8 @@ class AlertKind(StrEnum):
     """The last update has failed or is lost, and no further attempt is planned."""
     BEHIND = "behind"
     """The oldest unread row of a flow of the running update is too old."""
+    LOSING_DATA = "losing_data"
+    """A source may soon delete what a flow has not read."""
     QUARANTINED = "quarantined"
     """The last run of a flow has set rows aside."""
     SCHEDULE_MISSED = "schedule_missed"

@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from framework.operations.metrics.event_counts import PipelineCounts
+from framework.recovery.flow_lag import FlowHealth, FlowLag
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _FLOW = ["pipeline", "flow"]
@@ -23,14 +24,18 @@ class PipelineSample:
 
     Args:
         state: what it does, such as IDLE or RUNNING; None if its storage can't be read.
-        counts: its counters; the backlogs in them are known while an update runs.
+        counts: its counters.
         missed: the number of missed times by schedule.
+        lags: how far its flows are behind.
+        engine_bytes: the memory of the processes of its update; None without one on this machine.
     """
 
     name: str
     state: str | None
     counts: PipelineCounts
     missed: Mapping[str, int] = field(default_factory=dict)
+    lags: Sequence[FlowLag] = ()
+    engine_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,9 @@ def _pipelines(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
     missed = CounterMetricFamily(
         "sluice_schedule_missed", "Times of a schedule at which no server ran.", labels=["pipeline", "schedule"]
     )
+    engines = GaugeMetricFamily(
+        "sluice_engine_memory_bytes", "Resident memory of the update that runs on this machine.", labels=["pipeline"]
+    )
     for each in pipelines:
         if each.state is not None:
             state.add_metric([each.name, each.state], 1)
@@ -98,40 +106,55 @@ def _pipelines(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
         seconds.add_metric([each.name], durations.buckets, sum_value=durations.sum)
         for schedule, number in sorted(each.missed.items()):
             missed.add_metric([each.name, schedule], number)
-    yield from (state, updates, seconds, missed)
+        if each.engine_bytes is not None:
+            engines.add_metric([each.name], each.engine_bytes)
+    yield from (state, updates, seconds, missed, engines)
 
 
 def _flows(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
     rows = CounterMetricFamily("sluice_flow_rows", "Rows of flows.", labels=[*_FLOW, "kind"])
     health = GaugeMetricFamily(
         "sluice_flow_health",
-        "1 for the health of a flow: running and idle while an update runs, or failed in its last run.",
+        "1 for the health of a flow: running, idle, behind, stuck, failed, done or not_started.",
         labels=[*_FLOW, "health"],
     )
-    lags = {
-        name: GaugeMetricFamily(f"sluice_flow_lag_{name}", f"{text}; only while an update runs.", labels=_FLOW)
-        for name, text in (
-            ("seconds", "Age of the oldest unread row"), ("rows", "Unread rows"), ("bytes", "Unread bytes")
-        )
-    }  # fmt: skip
     snapshots = GaugeMetricFamily(
         "sluice_snapshot_percent", "Progress of the snapshot of an ingested table.", labels=["pipeline", "dataset"]
     )
     for each in pipelines:
         for (flow, kind), number in sorted(each.counts.rows.items()):
             rows.add_metric([each.name, flow, kind], number)
-        for flow, status in sorted(each.counts.states.items()):
-            known = _HEALTH.get(status)
-            if known is not None:
-                health.add_metric([each.name, flow, known], 1)
-        for flow, backlog in sorted(each.counts.backlogs.items()):
-            for name, family in lags.items():
-                value = getattr(backlog, name)
-                if value is not None:
-                    family.add_metric([each.name, flow], value)
+        for flow, known in sorted(_health(each).items()):
+            health.add_metric([each.name, flow, known], 1)
         for dataset, percent in sorted(each.counts.snapshots.items()):
             snapshots.add_metric([each.name, dataset], percent)
-    yield from (rows, health, *lags.values(), snapshots)
+    yield from (rows, health, *_lags(pipelines), snapshots)
+
+
+def _health(pipeline: PipelineSample) -> dict[str, str]:
+    """Return the health of each flow: as measured, or else as its events say while an update runs."""
+    states = {flow: _HEALTH.get(status) for flow, status in pipeline.counts.states.items()}
+    measured = {str(each.flow): each.health for each in pipeline.lags if each.health is not FlowHealth.UNKNOWN}
+    found = states | {flow: health.value.replace(" ", "_") for flow, health in measured.items()}
+    return {flow: health for flow, health in found.items() if health is not None}
+
+
+def _lags(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:
+    values: Mapping[str, tuple[str, Callable[[FlowLag], float | None]]] = {
+        "sluice_flow_lag_seconds": ("Age of the oldest unread commit or file.", lambda flow: flow.lag.seconds),
+        "sluice_flow_lag_rows": ("Unread rows.", lambda flow: flow.lag.records),
+        "sluice_flow_lag_bytes": ("Unread bytes.", lambda flow: flow.lag.bytes),
+        "sluice_flow_gap_seconds": (
+            "Time until the source may delete what is unread; 0 if it has begun.", lambda flow: flow.lost_in_seconds
+        ),
+    }  # fmt: skip
+    for name, (text, value_of) in values.items():
+        family = GaugeMetricFamily(name, text, labels=_FLOW)
+        for each in pipelines:
+            for flow in each.lags:
+                if (value := value_of(flow)) is not None:
+                    family.add_metric([each.name, str(flow.flow)], value)
+        yield family
 
 
 def _quality(pipelines: Sequence[PipelineSample]) -> Iterator[Metric]:

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -31,15 +30,6 @@ _ROWS = {
     "num_deleted_rows": "deleted",
     "num_quarantined_rows": "quarantined",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
-    """What a flow has not read yet, as its last event of a running update has it; None where it is unknown."""
-
-    rows: float | None = None
-    bytes: float | None = None
-    seconds: float | None = None
 
 
 class Durations:
@@ -79,7 +69,6 @@ class PipelineCounts:
         """Records by dataset, expectation and `passed` or `failed`."""
         self.states: dict[str, str] = {}
         """The state of each flow of the running update, and of those whose last run failed."""
-        self.backlogs: dict[str, Backlog] = {}
         self.snapshots: dict[str, float] = {}
         """The progress of each open snapshot by dataset, in percent."""
         self._open: dict[str, tuple[str, str]] = {}
@@ -150,8 +139,8 @@ class PipelineCounts:
         self._end_runs()
 
     def _end_runs(self) -> None:
-        """Forget what is known of running flows: how far they are behind is unknown from now on."""
-        self._runs, self.backlogs, self.snapshots = {}, {}, {}
+        """Forget what is known of running flows."""
+        self._runs, self.snapshots = {}, {}
         self.states = {flow: state for flow, state in self.states.items() if state == "FAILED"}
 
     def _flow(self, flow: str, details: Mapping[str, Any]) -> None:
@@ -169,12 +158,6 @@ class PipelineCounts:
                 self.rows[flow, key[1]] += added
             else:
                 self.expectations[key[0], key[1], key[2]] += added
-        backlog = Backlog(
-            rows=metrics.get("backlog_records"), bytes=metrics.get("backlog_bytes"),
-            seconds=metrics.get("backlog_seconds"),
-        )  # fmt: skip
-        if backlog != Backlog():
-            self.backlogs[flow] = backlog
 
     def _operation(self, dataset: str, details: Mapping[str, Any]) -> None:
         percent = details.get("progress_percent")

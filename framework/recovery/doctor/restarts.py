@@ -16,9 +16,12 @@ from framework.recovery.doctor.amounts import NONE, Amount, unknown
 from framework.recovery.doctor.broken_flow import BrokenFlow
 from framework.recovery.doctor.extent import CommittedRows, committed_rows
 from framework.sources.cloud_files.files.file_log import FileLog
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 from framework.sources.cloud_files.files.offsets import log_folder, offset_number
-from framework.sources.cloud_files.source import touched_files, unread_files
+from framework.sources.cloud_files.files.positions import unread_files
+from framework.sources.cloud_files.source import touched_files
 from framework.sources.delta.log import commit_files, read_tip
 from framework.sources.delta.older_columns import present_since
 from framework.sources.delta.read_commits import ReadCommits

@@ -33,7 +33,7 @@ from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName, string_literal
 from framework.foundation.table_address import TableAddress
 from framework.run.quarantine.values import to_variant
-from framework.run.tables.table_record import QUARANTINE_FOLDER
+from framework.run.tables.quarantine_place import QUARANTINE_FOLDER
 from framework.sources.delta.log import latest_version
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from framework.checkpoints.table_marks import TableMark, read_mark, write_mark
 from framework.foundation.files.read_once import fresh
 from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
-from framework.run.tables.table_record import QUARANTINE_FOLDER, StorageLayout, read_record
+from framework.run.tables.quarantine_place import QUARANTINE_FOLDER
+from framework.run.tables.table_record import StorageLayout, read_record
 from framework.sources.delta.log import LogTip, latest_version, read_tip
 from framework.sources.delta.read_commits import commit_identity
 

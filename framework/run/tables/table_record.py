@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-QUARANTINE_FOLDER = "quarantine"
-"""The folder of the quarantine table in a storage."""
-
 _FORMAT = StoredFormat(1)
 _WRITTEN_AGAIN = " Or delete it: the next update reads the table, and writes it again."
 

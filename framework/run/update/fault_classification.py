@@ -32,7 +32,7 @@ from framework.foundation.table_address import plain_path
 from framework.foundation.wording import exception_text, one_line, without_internal_names
 from framework.graph.queries.calls import first_words
 from framework.run.flows.expectations import VIOLATION_MARK
-from framework.run.tables.table_record import QUARANTINE_FOLDER
+from framework.run.tables.quarantine_place import QUARANTINE_FOLDER
 from framework.sources.databases.dialects import is_retryable
 
 _HEAD = "Traceback (most recent call last):\n"

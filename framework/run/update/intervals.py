@@ -23,6 +23,9 @@ class RefreshIntervals:
 
 DEFAULT_INTERVALS = RefreshIntervals()
 
+ALIVE_SECONDS = 60.0
+"""The longest time between two events of a flow in a continuous update."""
+
 
 def refresh_intervals(configuration: Mapping[str, str]) -> RefreshIntervals:
     """Return the intervals of a pipeline: `pipelines.trigger.interval` for all views, or the defaults.

@@ -42,25 +42,36 @@ def _list(call: Call) -> dict[str, Any]:
 
 
 def _is_like(name: str, pattern: str) -> bool:
-    """Whether a name is like a pattern of SQL with `%`; in one pass, because a pattern may have any length.
+    """Whether a name is like a pattern of SQL: `%` is any text and `_` one character.
+
+    A regular expression could take for ever, because a pattern may have any length.
 
     Examples:
-        >>> _is_like("shop", "s%p"), _is_like("shop", "%h"), _is_like("shop", "shop")
-        (True, False, True)
+        >>> _is_like("shop", "s%p"), _is_like("shop", "%h"), _is_like("shop", "s_o%"), _is_like("shop", "shop_")
+        (True, False, True, False)
     """
     first, *rest = pattern.split("%")
-    if not rest:
-        return name == pattern
-    *middle, last = rest
-    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+    if len(pattern) - len(rest) > len(name):
         return False
-    place, end = len(first), len(name) - len(last)
+    if not rest:
+        return len(name) == len(pattern) and _fits(name, pattern, 0)
+    *middle, last = rest
+    end = len(name) - len(last)
+    if not _fits(name, first, 0) or not _fits(name, last, end):
+        return False
+    place = len(first)
     for part in middle:
-        found = name.find(part, place, end)
-        if found < 0:
+        found = next((each for each in range(place, end - len(part) + 1) if _fits(name, part, each)), None)
+        if found is None:
             return False
         place = found + len(part)
     return True
+
+
+def _fits(name: str, part: str, place: int) -> bool:
+    """Whether a part of a pattern, without `%`, fits a name at a place."""
+    there = name[place : place + len(part)]
+    return there == part or all(wanted in ("_", found) for wanted, found in zip(part, there, strict=True))
 
 
 def _get(call: Call) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from framework.foundation.errors import SluiceError, UserError
 from framework.foundation.files.local_storage import LocalStorage
 from framework.run.update.control.lock_holder import lock_holder
 from framework.server.engines.outcomes import owner_of
-from framework.server.engines.run_records import RunRecords
+from framework.server.engines.run_records import RunRecord, RunRecords
 from framework.server.pipelines import Found, PipelineEntry, pipeline_id_of
 from framework.server.values import Fault, fault_of
 
@@ -20,31 +20,54 @@ _DEFAULT = ".sluice"
 _MOST_STORAGES = 200
 
 
-def leftovers(found: Found, before: Iterable[PipelineEntry]) -> tuple[PipelineEntry, ...]:
-    """Return the pipelines that have no spec any more, and an update that runs or waits.
+class Leftovers:
+    """The pipelines that have no spec any more, and an update that runs or waits.
 
     Their updates are shown and can be stopped, under their own name, and nothing of them is started: the spec that is
     there now is that of another pipeline. They are found in the storages of all pipelines, in those that were known,
     and in the default storages beside each spec, so that a server that starts later finds them too.
-
-    Args:
-        found: the pipelines and faults below the served folders.
-        before: the pipelines that were known.
     """
-    served = {(each.name, each.place) for each in found.entries}
-    known = {(each.name, each.place): each for each in before}
-    roots = {each.place: (each.storage.root, each.spec_file) for each in (*found.entries, *known.values())}
-    for file in dict.fromkeys([*(each.spec_file for each in found.entries), *_files(found.faults)]):
-        for folder in _beside(file):
-            roots.setdefault(str(folder.resolve()), (str(folder), file))
-    kept = []
-    for place, (root, file) in roots.items():
-        storage = LocalStorage(root)
-        for name, update_id in _open(storage):
-            if (name, place) not in served:
-                served.add((name, place))
-                kept.append(_left(known.get((name, place)), name, storage, file, update_id))
-    return tuple(kept)
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[str, tuple[RunRecord, ...]]] = {}
+
+    def find(self, found: Found, before: Iterable[PipelineEntry]) -> tuple[PipelineEntry, ...]:
+        """Return the pipelines that have only an update left.
+
+        Args:
+            found: the pipelines and faults below the served folders.
+            before: the pipelines that were known.
+        """
+        served = {(each.name, each.place) for each in found.entries}
+        known = {(each.name, each.place): each for each in before}
+        roots = {each.place: (each.storage.root, each.spec_file) for each in (*found.entries, *known.values())}
+        for file in dict.fromkeys([*(each.spec_file for each in found.entries), *_files(found.faults)]):
+            for folder in _beside(file):
+                roots.setdefault(str(folder.resolve()), (str(folder), file))
+        self._open = {place: opened for place, opened in self._open.items() if place in roots}
+        kept = []
+        for place, (root, file) in roots.items():
+            storage = LocalStorage(root)
+            for name, update_id in self._open_in(place, storage):
+                if (name, place) not in served:
+                    served.add((name, place))
+                    kept.append(_left(known.get((name, place)), name, storage, file, update_id))
+        return tuple(kept)
+
+    def _open_in(self, place: str, storage: LocalStorage) -> Iterator[tuple[str, str]]:
+        """Yield the names of pipelines with an update that runs or waits, with that update."""
+        records = RunRecords(storage)
+        try:
+            token, known = records.token, self._open.get(place)
+            if known is None or known[0] != token:
+                known = self._open[place] = (token, tuple(each for each in records.list_all() if each.is_open))
+            holder = lock_holder(storage)
+            owner = None if holder is None else owner_of(storage, records, holder.update_id)
+        except SluiceError:
+            return  # its own pipeline says why it can't be read
+        yield from ((each.pipeline, each.update_id) for each in known[1])
+        if holder is not None and owner is not None:
+            yield owner, holder.update_id
 
 
 def check_started(entry: PipelineEntry, update_id: str) -> None:
@@ -75,19 +98,6 @@ def _left(
         pipeline_id=pipeline_id_of(name, storage.root), name=name, spec_file=file, storage=storage,
         spec=replace(spec, file=None, trigger=None), gone=fault,
     )  # fmt: skip
-
-
-def _open(storage: LocalStorage) -> Iterator[tuple[str, str]]:
-    """Yield the names of pipelines with an update that runs or waits, with that update."""
-    records = RunRecords(storage)
-    try:
-        yield from ((each.pipeline, each.update_id) for each in records.list_all() if each.is_open)
-        holder = lock_holder(storage)
-        owner = None if holder is None else owner_of(storage, records, holder.update_id)
-    except SluiceError:
-        return  # its own pipeline says why it can't be read
-    if holder is not None and owner is not None:
-        yield owner, holder.update_id
 
 
 def _files(faults: Iterable[Fault]) -> Iterator[Path]:

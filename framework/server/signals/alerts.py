@@ -8,21 +8,27 @@ from typing import Any
 
 from framework.declare.spec_secrets import secrets_of
 from framework.foundation.errors import SluiceError
+from framework.foundation.wording import seconds_text
 from framework.operations.alerting.alert_file import AlertSettings, alert_file, read_alerts
 from framework.operations.alerting.desk import AlertDesk
 from framework.operations.alerting.episodes import AlertKind, Episode, Message, Trouble
 from framework.operations.scheduling.state import ScheduleState, ScheduleStore
 from framework.record.events import Event, EventType
+from framework.recovery.flow_lag import FlowHealth
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
 from framework.server.signals.files import FileTimes
+from framework.server.signals.lags import Lags, lags_by_flow
 from framework.server.stream import HOME
 from framework.server.values import UpdateRow
+from framework.sources.delta.source import COMMIT_LOST
 from framework.views.flow_board import BAD, GOOD
 
 Explain = Callable[[str, Sequence[str]], str]
 
 _LOOK_SECONDS = 2.0
+_LAG_SECONDS = 60.0
+_READ = frozenset({FlowHealth.IDLE, FlowHealth.DONE})
 _BROKEN = frozenset({"FAILED", "LOST"})
 
 
@@ -42,10 +48,12 @@ class Alerts:
     Args:
         server: the server.
         explain: returns the way out of an error of some flows.
+        lags: measures how far flows are behind.
     """
 
-    def __init__(self, server: Server, explain: Explain) -> None:
+    def __init__(self, server: Server, explain: Explain, lags: Lags) -> None:
         self._server = server
+        self._lags = lags
         self._explain = explain
         self._files = FileTimes(alert_file, read_alerts)
         self._desks: dict[str, AlertDesk] = {}
@@ -136,7 +144,9 @@ class Alerts:
             *_missed(schedules),
             *_behind(watched, settings.behind_seconds),
             *_quarantined(watched),
+            *self._losing(entry, settings.losing_seconds, runs=runs),
         ]
+        lags = lags_by_flow(self._lags.want(entry, _LAG_SECONDS))
 
         def is_unknown(trouble: Trouble) -> bool:
             known: dict[AlertKind, Mapping[str, float]] = {
@@ -145,6 +155,9 @@ class Alerts:
             }
             if trouble.kind is AlertKind.FAILED:
                 return is_tried_again
+            if trouble.kind is AlertKind.LOSING_DATA:
+                flow = lags.get(trouble.subject)
+                return flow is None or (flow.lost_in_seconds is None and flow.health not in _READ)
             return trouble.kind in known and trouble.subject not in known[trouble.kind]
 
         for message in desk.look(settings, troubles, is_unknown):
@@ -160,6 +173,22 @@ class Alerts:
         named = f" in {', '.join(flows[:3])}{' and others' if len(flows) > 3 else ''}" if flows else ""
         text = f"Update {last.update_id} is {last.state}{named}." + (f" {first}" if first else "")
         yield Trouble(kind=AlertKind.FAILED, text=text, way=self._explain(first, flows))
+
+    def _losing(self, entry: PipelineEntry, most: float, *, runs: bool) -> Iterator[Trouble]:
+        """Yield the flows whose sources may soon delete what they have not read."""
+        for name, flow in lags_by_flow(self._lags.want(entry, _LAG_SECONDS)).items():
+            left = flow.lost_in_seconds
+            if left is None or left >= most:
+                continue
+            when = f"in {seconds_text(left)}" if left else "now"
+            text = f"The source of {name} may delete changes {when} that the flow has not read."
+            if not left:
+                way = self._explain(f"[{COMMIT_LOST}]", [name])
+            elif flow.reason:
+                way = self._explain(flow.reason, [name])
+            else:
+                way = f"`sluice doctor {name}` names the cause." if runs else "Start an update now: `sluice run`."
+            yield Trouble(kind=AlertKind.LOSING_DATA, subject=name, text=text, way=way)
 
     def _send(self, due: list[tuple[PipelineEntry, AlertSettings]]) -> None:
         for entry, settings in due:

@@ -11,18 +11,28 @@ from framework.operations.metrics.collector import PipelineSample, Sample, Serve
 from framework.operations.metrics.event_counts import PipelineCounts
 from framework.operations.scheduling.state import ScheduleStore
 from framework.record.events import Event
+from framework.recovery.flow_lag import FlowLag
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Server
+from framework.server.signals.engine_memory import engine_memory
+from framework.server.signals.lags import Lags
+
+_LAG_SECONDS = 10.0
 
 
 class Metrics:
     """Counts the events of all pipelines; a part of the server.
 
     Nothing is counted before the first request for metrics. An event that is read twice is counted once.
+
+    Args:
+        server: the server.
+        lags: measures how far flows are behind.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, lags: Lags) -> None:
         self._server = server
+        self._lags = lags
         self._counts: dict[str, PipelineCounts] = {}
         self._lock = threading.Lock()
 
@@ -61,7 +71,17 @@ class Metrics:
             counts.settle(None if update is None else update.update_id)
             counts = counts.copy()
         activity = None if state.fault is not None else state.activity.value
-        return PipelineSample(name=entry.name, state=activity, counts=counts, missed=_missed(entry))
+        return PipelineSample(
+            name=entry.name, state=activity, counts=counts, missed=_missed(entry), lags=self._measured(entry),
+            engine_bytes=engine_memory(self._server.reader(entry).holder),
+        )  # fmt: skip
+
+    def _measured(self, entry: PipelineEntry) -> tuple[FlowLag, ...]:
+        """Return how far flows are behind; nothing if that can't be read, because unknown is absent."""
+        try:
+            return self._lags.of(entry, _LAG_SECONDS).flows
+        except SluiceError:
+            return ()
 
     def _server_sample(self) -> ServerSample:
         server = self._server

@@ -24,6 +24,7 @@ from framework.server.access.roles import Role
 from framework.server.pipelines import PipelineEntry
 from framework.server.server import Part, Server
 from framework.server.signals.alerts import Alerts, Explain, alert_json
+from framework.server.signals.lags import Lags
 from framework.server.signals.metrics import Metrics
 from framework.server.signals.restarts import Restarts
 from framework.server.signals.schedules import Schedules, schedule_id, selections
@@ -53,11 +54,12 @@ class Signals:
         self._schedules: Schedules | None = None
         self._metrics: Metrics | None = None
         self._alerts: Alerts | None = None
+        self._lags: Lags | None = None
 
     @property
     def parts(self) -> tuple[Callable[[Server], Part], ...]:
         """What makes the parts of a server."""
-        return (self._make_schedules, self._make_metrics, self._make_alerts, Restarts)
+        return (self._make_lags, self._make_schedules, self._make_metrics, self._make_alerts, Restarts)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -72,6 +74,8 @@ class Signals:
             Route(method="POST", path=f"{_SCHEDULE}/run", role=Role.OPERATE, handler=self._run, status=202,
                   fields=("reason",),
                   summary="Start an update with the selections of a schedule now."),
+            Route(method="GET", path="/pipelines/{pipeline}/lag", role=Role.VIEW, handler=self._lag,
+                  summary="How far the flows of a pipeline are behind, measured without Spark; null is unknown."),
             Route(method="GET", path="/alerts", role=Role.VIEW, handler=self._told,
                   summary="The alerts of all pipelines, newest first, and their channels."),
             Route(method="GET", path="/metrics", role=Role.VIEW, handler=self._exposed,
@@ -84,13 +88,24 @@ class Signals:
         self._schedules = Schedules(server)
         return self._schedules
 
+    def _make_lags(self, server: Server) -> Part:
+        self._lags = Lags(server)
+        return self._lags
+
     def _make_metrics(self, server: Server) -> Part:
-        self._metrics = Metrics(server)
+        assert self._lags is not None, "it is made before"
+        self._metrics = Metrics(server, self._lags)
         return self._metrics
 
     def _make_alerts(self, server: Server) -> Part:
-        self._alerts = Alerts(server, self._explain)
+        assert self._lags is not None, "it is made before"
+        self._alerts = Alerts(server, self._explain, self._lags)
         return self._alerts
+
+    def _lag(self, call: Call) -> dict[str, Any]:
+        call.only()
+        assert self._lags is not None, "the server makes its parts before it answers"
+        return self._lags.of(call.pipeline()).to_json()
 
     def _told(self, call: Call) -> dict[str, Any]:
         call.only()

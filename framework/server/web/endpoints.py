@@ -20,6 +20,7 @@ from framework.server.web.faults import WebFault, fault_of, fault_response, inva
 from framework.server.web.guard import Policy, caller_of, check_content, check_origin
 from framework.server.web.routes import Access, Call, Route
 
+_MOST_LEVELS = 20
 NOBODY = Caller(user="", role=Role.VIEW, via="nobody")
 
 
@@ -99,8 +100,7 @@ async def _body(request: Request) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise invalid("The body must be a JSON object.")
-    if not _is_text(json.dumps(found, ensure_ascii=False)):
-        raise invalid("The texts of the body must be Unicode without control characters of value 0.")
+    _check_values(found)
     return found
 
 
@@ -127,10 +127,31 @@ def _finite(text: str) -> float:
     return found if math.isfinite(found) else _no_number(shortened(text))
 
 
+def _check_values(body: dict[str, Any]) -> None:
+    """Check that the values of a body are not nested for ever, and that its texts may be in a file and a command line.
+
+    Raises:
+        WebFault: 400.
+    """
+    level: list[Any] = [body]
+    for _ in range(_MOST_LEVELS):
+        texts = [each for each in level if isinstance(each, str)]
+        if not all(map(_is_text, texts)):
+            raise invalid("The texts of the body must be Unicode without control characters of value 0.")
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each if isinstance(each, list) else [*each, *each.values()])
+        ]
+        if not level:
+            return
+    raise invalid(f"The body has more than {_MOST_LEVELS} levels.")
+
+
 def _is_text(text: str) -> bool:
-    """Whether a text may be in a file and in a command line: not half of a surrogate pair, and no zero."""
+    """Whether a text is neither half of a surrogate pair nor has a zero."""
     try:
-        text.encode()
+        return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
-    return "\\u0000" not in text

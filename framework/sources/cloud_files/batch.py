@@ -11,7 +11,10 @@ from pyspark.sql import functions as F
 from framework.foundation.errors import UserError
 from framework.sources.cloud_files.columns.file_groups import FileGroup
 from framework.sources.cloud_files.columns.schemas import batch_schema
-from framework.sources.cloud_files.files.listing import NothingKnown, list_new
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    NothingKnown,
+)
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.settings.given_options import parse_options
 from framework.sources.cloud_files.settings.options import CloudFilesOptions

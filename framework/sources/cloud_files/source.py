@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from framework.foundation.clock import SystemClock
 from framework.foundation.conditions.cloud_files import NEW_COLUMNS, WIDER_TYPES
@@ -14,17 +13,28 @@ from framework.foundation.files.storage_port import Storage
 from framework.sources.cloud_files.columns.hints import hinted_paths
 from framework.sources.cloud_files.columns.schemas import FileSchema, SchemaStore
 from framework.sources.cloud_files.files.cleaning import Cleaner, forget_commits, removed_files
-from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.folder_times import has_changed
-from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, has_new, list_new
-from framework.sources.cloud_files.files.offsets import FOLDER, are_numbered, committed_files, log_folder, offset_number
-from framework.sources.cloud_files.settings.given_options import parse_options
-from framework.sources.cloud_files.settings.options import CloudFilesOptions, local_path
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    NothingKnown,
+    decoded,
+    has_new,
+)
+from framework.sources.cloud_files.files.offsets import log_folder
+from framework.sources.cloud_files.files.positions import (
+    FolderPositions,
+    committed,
+    damages_of,
+    is_of,
+    log_of,
+    options_of,
+    sources_of,
+)
+from framework.sources.cloud_files.settings.options import local_path
 from framework.sources.files.source import FileSource
 from framework.sources.port import (
-    UNKNOWN_LAG,
     Gap,
-    Lag,
     RewindPosition,
     SourcePosition,
     SourceReference,
@@ -36,15 +46,11 @@ FORMAT = "cloudfiles"
 MARK = "sluice.cloudfiles"
 """The option of a relation that holds path, options and columns of its source as JSON."""
 
-_ZONE = "UTC"
 _SELECTING = ("pathGlobFilter", "modifiedAfter", "modifiedBefore")
 
 
-class CloudFilesSource:
+class CloudFilesSource(FolderPositions):
     """A folder read by `cloudFiles`; folders on non-local file systems are reported as unknown."""
-
-    kind = "cloud_files"
-    starts: tuple[str, ...] = ("modifiedAfter",)
 
     def recognize(self, relation: StreamingRelation) -> SourceReference | None:
         """Recognize a relation by Sluice's option, and a reader by its format."""
@@ -65,13 +71,9 @@ class CloudFilesSource:
             selects=", ".join(selects),
         )
 
-    def owns(self, offset: str) -> bool:
-        """Return whether an offset is a number of a file list."""
-        return offset_number(offset) is not None
-
     def change_token(self, storage: Storage, source: SourceReference, previous: str | None) -> str | None:
         """Return the tokens of all folders; None if the tokens can't show a change."""
-        options = _options(source)
+        options = options_of(source)
         folder = local_path(options.path)
         if options.allow_overwrites or folder is None or set("*?[{") & set(options.path):
             return None
@@ -79,8 +81,8 @@ class CloudFilesSource:
 
     def is_drained(self, position: SourcePosition) -> bool | None:
         """Return whether every present file is listed, every listed file is read, and no file is due for cleaning."""
-        sources = _sources(position)
-        if not _is_of(position, sources) or _damages(position):
+        sources = sources_of(position)
+        if not is_of(position, sources) or damages_of(position):
             return False
         if any(_has_cleaning(position, number) for number in range(len(sources))):
             return False
@@ -89,34 +91,19 @@ class CloudFilesSource:
 
     def removed(self, storage: Storage, source: SourceReference) -> str:
         """Describe the files that `cleanSource` has deleted or moved."""
-        return removed_files(storage, _options(source).path)
+        return removed_files(storage, options_of(source).path)
 
     def identity(self, storage: Storage, source: SourceReference) -> str | None:
         """Unknown."""
         del storage, source
         return None
 
-    def lag(self, position: SourcePosition, *, now: float) -> Lag:
-        """Bytes and age of the unread files; the number of rows is unknown if there are any."""
-        sources = _sources(position)
-        if not _is_of(position, sources) or _damages(position):
-            return UNKNOWN_LAG
-        found = [unread_files(position, number) for number in range(len(sources))]
-        if None in found:
-            return UNKNOWN_LAG
-        unread = [file for files in found for file in files or ()]
-        return Lag(
-            records=None if unread else 0,
-            bytes=sum(file.size for file in unread),
-            seconds=max((max(now - file.modified_ms / 1000, 0.0) for file in unread), default=0.0),
-        )
-
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """Detect file lists that are damaged or end before the position: a part of the checkpoint is missing."""
-        locations = [str(source.location) for source in _sources(position)]
-        found = {number: f"The list of files is damaged. {what}" for number, what in _damages(position).items()}
-        for number, wanted in _committed(position).items():
-            if number < len(locations) and number not in found and wanted > (last := _log(position, number).last):
+        locations = [str(source.location) for source in sources_of(position)]
+        found = {number: f"The list of files is damaged. {what}" for number, what in damages_of(position).items()}
+        for number, wanted in committed(position).items():
+            if number < len(locations) and number not in found and wanted > (last := log_of(position, number).last):
                 found[number] = f"The list of files ends at {last}, but the checkpoint needs {wanted}."
         return tuple(
             Gap(condition="CLOUD_FILES_POSITION_LOST", location=locations[number], problem=problem)
@@ -127,7 +114,7 @@ class CloudFilesSource:
         """Detect missing local files after the position, such as files removed by `cleanSource`."""
         gone = [
             file.uri
-            for number, offset in _committed(position).items()
+            for number, offset in committed(position).items()
             for file in _after(position, number, 0 if position.from_start else offset)
             if file.uri.startswith("file:") and not position.storage.exists(decoded(file.uri))
         ]
@@ -139,8 +126,8 @@ class CloudFilesSource:
     def describe(self, position: RewindPosition) -> tuple[str, ...]:
         """Return the number of files that are read again."""
         return tuple(
-            f"files: {len(_after(position, number, offset))} of {_log(position, number).last} again"
-            for number, offset in _committed(position).items()
+            f"files: {len(_after(position, number, offset))} of {log_of(position, number).last} again"
+            for number, offset in committed(position).items()
         )
 
     def truncate(self, position: RewindPosition) -> None:
@@ -148,7 +135,7 @@ class CloudFilesSource:
 
         The list of files stays: it only grows, and an offset is a number in it.
         """
-        for number, offset in _committed(position).items():
+        for number, offset in committed(position).items():
             forget_commits(position.storage, position.checkpoint, number, after=offset)
 
 
@@ -162,7 +149,7 @@ def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ..
     """Return the columns, not recorded yet, whose inferred type drops leading zeros of their values."""
     if source.kind != CloudFilesSource.kind or not source.details:
         return ()
-    options = _options(source)
+    options = options_of(source)
     kept = schemas.kept(options)
     hinted = tuple(f"{path}.".lower() for path in hinted_paths(options))  # the hint of a struct includes its fields
     return () if kept is None else tuple(name for name in kept.zeros if not f"{name}.".lower().startswith(hinted))
@@ -170,25 +157,15 @@ def losing_zeros(source: SourceReference, schemas: SchemaStore) -> tuple[str, ..
 
 def widens_types(source: SourceReference) -> bool:
     """Return whether a source's column types are widened when its files need it."""
-    return source.kind == CloudFilesSource.kind and source.details != "" and _options(source).widens_types
+    return source.kind == CloudFilesSource.kind and source.details != "" and options_of(source).widens_types
 
 
 def follows_columns(source: SourceReference) -> bool:
     """Return whether new columns of a source's files are added when they are found."""
     if source.kind != CloudFilesSource.kind or source.details == "":
         return False
-    options = _options(source)
+    options = options_of(source)
     return options.follows_columns and options.adds_columns
-
-
-def check_options(source: SourceReference) -> None:
-    """Check the options of a folder; other sources pass unchecked.
-
-    Raises:
-        UserError: as `parse_options`, such as CLOUD_FILES_OPTION_CONFLICT if the start is after `modifiedBefore`.
-    """
-    if source.kind == CloudFilesSource.kind and source.details:
-        _options(source)
 
 
 def check_columns(before: Sequence[SourceReference], query: Callable[[], Sequence[SourceReference]]) -> None:
@@ -232,71 +209,31 @@ def _marked(sources: Sequence[SourceReference]) -> list[SourceReference]:
     return [source for source in sources if source.kind == CloudFilesSource.kind and source.details]
 
 
-def _committed(position: SourcePosition | RewindPosition) -> dict[int, int]:
-    """Return the number of the last file read, by source number."""
-    return committed_files(position.offsets)
-
-
-def _sources(position: SourcePosition) -> tuple[SourceReference, ...]:
-    """Return the sources in the order of their numbers; a view that a query reads twice counts once."""
-    found = position.sources
-    return found if len(found) == len(_numbers(position)) else tuple(dict.fromkeys(found))
-
-
-def _numbers(position: SourcePosition) -> set[int]:
-    """Return the numbers of the started sources; a source without files so far has a list but no offset."""
-    started = position.storage.list_names(f"{position.checkpoint}/{FOLDER}")
-    return {*_committed(position), *(int(name) for name in started if name.isdecimal())}
-
-
-def _is_of(position: SourcePosition, sources: Sequence[SourceReference]) -> bool:
-    """Return whether a position belongs to these sources, and each of its offsets to a known source."""
-    known = len(_committed(position)) == len(sources) or are_numbered(position.offsets)
-    return known and len(_numbers(position)) == len(sources)
-
-
 def _after(position: RewindPosition, number: int, last: int) -> list[FoundFile]:
     """Return the files of a source after the position, without files passed over at its first start."""
-    log = _log(position, number)
+    log = log_of(position, number)
     return log.between(min(max(last, log.first_unread - 1), log.last), log.last)
-
-
-def _options(source: SourceReference) -> CloudFilesOptions:
-    mark: dict[str, Any] = json.loads(source.details)
-    return parse_options(mark["path"], mark["options"], has_schema=mark["has_schema"], zone=mark.get("zone", _ZONE))
 
 
 def _has_cleaning(position: SourcePosition, number: int) -> bool:
     cleaner = Cleaner(
         spark=None,
-        options=_options(_sources(position)[number]),
+        options=options_of(sources_of(position)[number]),
         storage=position.storage,
         checkpoint=position.checkpoint,
         number=number,
         clock=SystemClock(),
     )
-    return cleaner.has_work(_committed(position).get(number, 0))
-
-
-def _log(position: SourcePosition | RewindPosition, number: int) -> FileLog:
-    return FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files").load()
-
-
-def _damages(position: SourcePosition) -> dict[int, str]:
-    """Return the damage of each damaged file list, by source number."""
-    numbers = [number for number in _committed(position) if number < len(_sources(position))]
-    logs = {number: FileLog(position.storage, f"{log_folder(position.checkpoint, number)}/files") for number in numbers}
-    found = {number: log.check() for number, log in logs.items()}
-    return {number: damage.what for number, damage in found.items() if damage is not None}
+    return cleaner.has_work(committed(position).get(number, 0))
 
 
 def _is_read(position: SourcePosition, number: int) -> bool | None:
     """Return whether a source has no unread file; None if its folders changed or `unread_files` is None."""
-    options, log = _options(_sources(position)[number]), _log(position, number)
+    options, log = options_of(sources_of(position)[number]), log_of(position, number)
     path = local_path(options.path)
     if path is None:
         return None
-    if log.last > max(_committed(position).get(number, 0), log.first_unread - 1):
+    if log.last > max(committed(position).get(number, 0), log.first_unread - 1):
         return False
     if has_changed(position.storage, log_folder(position.checkpoint, number)):
         return None  # most likely by a new file, so the flow lists the folder itself
@@ -306,24 +243,9 @@ def _is_read(position: SourcePosition, number: int) -> bool | None:
         return None
 
 
-def unread_files(position: SourcePosition, number: int) -> list[FoundFile] | None:
-    """Return the files of a source that are in no committed batch.
-
-    None if the folder is missing, which the flow reports, or is not on the local file system.
-    """
-    options, log = _options(_sources(position)[number]), _log(position, number)
-    if local_path(options.path) is None:
-        return None
-    last = max(_committed(position).get(number, 0), log.first_unread - 1)
-    try:
-        return [*log.each(min(last, log.last), log.last), *list_new(None, options, log)]
-    except SluiceError:
-        return None
-
-
 def touched_files(position: SourcePosition, number: int, after_ms: int) -> list[FoundFile]:
     """Return the listed files of a local source that were modified after `after_ms`, in epoch milliseconds."""
-    options, log = _options(_sources(position)[number]), _log(position, number)
+    options, log = options_of(sources_of(position)[number]), log_of(position, number)
     try:
         present = list_new(None, replace(options, modified_after=after_ms / 1000), NothingKnown())
     except SluiceError:

@@ -27,7 +27,13 @@ from framework.sources.cloud_files.files.cleaning import Cleaner
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.folder_times import keep_times
 from framework.sources.cloud_files.files.folders import new_folders
-from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new, present_files
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    NothingKnown,
+    decoded,
+    present_files,
+)
 from framework.sources.cloud_files.files.offsets import log_folder, offset_number, offset_text
 from framework.sources.cloud_files.rows import BatchReader
 from framework.sources.cloud_files.settings.options import CloudFilesOptions

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from framework.foundation.conditions.recovery import PUT_BACK
 from framework.foundation.files.read_once import fresh
 from framework.foundation.files.storage_port import Storage
+from framework.sources.delta.commit_lag import commit_lag, lost_in
 from framework.sources.delta.log import (
     LogTip,
     commit_files,
@@ -19,7 +19,7 @@ from framework.sources.delta.log import (
     read_commit,
     read_tip,
 )
-from framework.sources.delta.partitions import PartitionCondition, partition_conditions
+from framework.sources.delta.partitions import partition_conditions
 from framework.sources.delta.read_commits import ReadCommits, commit_identity
 from framework.sources.delta.unread import UnreadCommits
 from framework.sources.port import (
@@ -36,6 +36,7 @@ from framework.sources.port import (
 )
 
 KIND = "delta"
+COMMIT_LOST = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
 REPLACED = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
 _BEGINS_AT = "startingversion"
 _MOST_COMMITS = 200
@@ -205,6 +206,19 @@ class DeltaSource:
             elif not self._may_skip(position, source, offset):
                 total = total.plus(_table_lag(position.storage, source, offset, now))
         return total
+
+    def lost_in(self, position: SourcePosition, *, now: float) -> float | None:
+        """Return the seconds until Delta may delete the first unread commit from the log of a table.
+
+        A commit is kept for `delta.logRetentionDuration`, and deleted with the next checkpoint of the table at the
+        earliest.
+        """
+        found = []
+        for source, tip, offset in self._pairs(position):
+            if tip is not None and offset is not None and not self._may_skip(position, source, offset):
+                begun = None if offset.in_snapshot else offset.version
+                found.append(lost_in(position.storage, str(source.location), tip, begun, now))
+        return min((each for each in found if each is not None), default=None)
 
     def gaps(self, position: SourcePosition) -> tuple[Gap, ...]:
         """Detect replaced tables, and logs that no longer hold the next version to read."""
@@ -378,32 +392,8 @@ def _table_lag(storage: Storage, source: SourceReference, offset: _Offset, now: 
     for version in versions:
         actions = read_commit(storage, files[version])
         skipped = offset.index + 1 if version == offset.version else 0
-        total = total.plus(_commit_lag(actions, max(skipped, 0), conditions, now))
+        total = total.plus(commit_lag(actions, max(skipped, 0), conditions, now))
     return total
-
-
-def _commit_lag(
-    actions: list[dict[str, Any]], skipped: int, conditions: tuple[PartitionCondition, ...], now: float
-) -> Lag:
-    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")][skipped:]
-    added = [add for add in added if all(each.may_match(add["partitionValues"].get(each.key)) for each in conditions)]
-    if not added:
-        return NO_LAG
-    counts = [_record_count(add) for add in added]
-    times = [action["commitInfo"].get("timestamp") for action in actions if "commitInfo" in action]
-    stamp = next((time for time in times if isinstance(time, int)), None)
-    return Lag(
-        records=None if None in counts else sum(count or 0 for count in counts),
-        bytes=sum(int(add.get("size", 0)) for add in added),
-        seconds=None if stamp is None else max(now - stamp / 1000, 0.0),
-    )
-
-
-def _record_count(add: dict[str, Any]) -> int | None:
-    try:
-        return int(json.loads(add.get("stats") or "{}")["numRecords"])
-    except (ValueError, KeyError):
-        return None
 
 
 def _older_copy(storage: Storage, path: str, tip: LogTip, offset: _Offset) -> Gap | None:
@@ -441,7 +431,7 @@ def _table_gap(
         return None
     first = min(versions, default=tip.version)
     return Gap(
-        condition="DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+        condition=COMMIT_LOST,
         location=path,
         problem=f"The Delta log starts at version {first}, but the checkpoint needs version {wanted}.",
     )

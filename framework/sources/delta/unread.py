@@ -211,7 +211,7 @@ class TableLog:
                 return False
         if self._files_before[newest + 1] - self._files_before[version] > most_files:
             return False
-        begin, end, retention = self._timestamps[version], self._timestamps[newest], _retention_seconds(self.tip)
+        begin, end, retention = self._timestamps[version], self._timestamps[newest], retention_seconds(self.tip)
         if begin is None or end is None or retention is None:
             return False
         return (end - begin) / 1000 <= retention * RETENTION_SHARE * share
@@ -325,7 +325,7 @@ def _share(checkpoint: str) -> float:
     return 0.5 + zlib.crc32(checkpoint.encode()) / 2**33
 
 
-def _retention_seconds(tip: LogTip) -> int | None:
+def retention_seconds(tip: LogTip) -> int | None:
     """Return the log retention of a table in seconds; None if its format is unknown."""
     found = _DURATION.fullmatch(tip.properties.get("delta.logRetentionDuration", _DEFAULT_RETENTION).strip())
     return int(found[1]) * _SECONDS[found[2].lower()] if found is not None else None

@@ -23,7 +23,7 @@ from framework.record.log import EventLog
 from framework.recovery.flow_lag import FlowHealth
 from framework.recovery.lag import read_lag
 from framework.run.tables.table_store import TableStore
-from framework.run.update.continuous.supervisor import ALIVE_SECONDS
+from framework.run.update.intervals import ALIVE_SECONDS
 from framework.run.update.lock import update_lock
 from framework.sources.port import SourceReference, SourceShape
 from framework.testing.manual_clock import START, ManualClock

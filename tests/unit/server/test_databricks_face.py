@@ -92,6 +92,11 @@ def test_pipelines_are_listed_in_pages_with_a_filter_and_in_order(client: Worksp
     pipelines = client.pipelines
     assert ["bank", "shop"] == [each.name for each in pipelines.list_pipelines(max_results=1)]
     assert ["shop"] == [each.name for each in pipelines.list_pipelines(filter="name LIKE 'sh%'")]
+    assert ["shop"] == [each.name for each in pipelines.list_pipelines(filter="name LIKE '_h_p'")]
+    assert [] == [
+        *pipelines.list_pipelines(filter="name LIKE '_shop'"),
+        *pipelines.list_pipelines(filter="name LIKE '_'"),
+    ]
     assert ["shop", "bank"] == [each.name for each in pipelines.list_pipelines(order_by=["name desc"])]
     (bank, _) = pipelines.list_pipelines()
     assert ("IDLE", "HEALTHY", "ada") == (bank.state and bank.state.value, bank.health and bank.health.value,

@@ -90,7 +90,7 @@ def test_the_rules_and_the_dashboard_are_served(world: World) -> None:
 @pytest.mark.parametrize("route", Signals(first_way).routes, ids=lambda route: f"{route.method} {route.path}")
 def test_nobody_is_answered_without_a_token(world: World, route: Route) -> None:
     """Each route of schedules and metrics needs a role."""
-    path = route.full_path.format(schedule="x")
+    path = route.full_path.format(schedule="x", pipeline="x")
     body: dict[str, str] | None = {} if route.method == "POST" else None
     assert 401 == world.ask(route.method, path, body, role=None).status_code
     assert isinstance(route.role, Role)

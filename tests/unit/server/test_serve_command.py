@@ -8,59 +8,20 @@ import shlex
 import signal
 import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.support.command_line import SLUICE, environment
-from tests.support.server_world import FIRST, record_shop
-
-
-class Place:
-    """A folder with a recorded pipeline, and the private folders of its user."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.variables = {**environment(), "XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "c")}
-        record_shop(folder / "work" / "shop")
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        command = [*SLUICE, *arguments]
-        return subprocess.run(
-            command, cwd=self.folder / "work", env=self.variables, check=False, capture_output=True, text=True
-        )
-
-    @contextmanager
-    def serving(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-        """A server that runs, and the address that it printed."""
-        process = subprocess.Popen(
-            [*SLUICE, "serve", "--port", "0", *arguments], cwd=self.folder / "work", env=self.variables, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
-            process.communicate()
+from tests.support.served_place import Place, ask
+from tests.support.server_world import FIRST
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A folder with a recorded pipeline."""
     return Place(tmp_path)
-
-
-def ask(url: str, headers: dict[str, str], body: Any = None, context: ssl.SSLContext | None = None) -> Any:
-    """The answer of a server, with its headers."""
-    data = None if body is None else json.dumps(body).encode()
-    answer = urlopen(Request(url, data=data, headers=headers), context=context)  # noqa: S310 - our own server
-    return json.load(answer), answer.headers
 
 
 def ended(process: subprocess.Popen[str], sent: signal.Signals) -> tuple[int, str]:

@@ -17,12 +17,16 @@ class Refused:
 sys.meta_path.insert(0, Refused())
 from pathlib import Path
 import re
+from framework.server.serving import Extras
+from framework.server.signals.routes import Signals
 from tests.support.server_world import FIRST, record_shop, world_of
 
 folder = Path(sys.argv[1])
 record_shop(folder / "shop")
-with world_of(folder) as world:
+signals = Signals(lambda error, flows: "")
+with world_of(folder, extras=Extras(parts=signals.parts, routes=signals.routes)) as world:
     names = {"pipeline": "shop", "update": FIRST, "dataset": "orders", "job": "x", "kind": "x", "token": "x"}
+    names["schedule"] = "x"
     for route in world.routes:
         path = re.sub(r"\\{(\\w+)\\}", lambda found: names[found[1]], route.full_path)
         if route.path != "/stream":

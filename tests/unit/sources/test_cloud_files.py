@@ -16,22 +16,24 @@ from framework.foundation.files.storage import LocalStorage
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.folder_times import keep_times
 from framework.sources.cloud_files.files.folders import folder_columns
-from framework.sources.cloud_files.files.listing import (
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
     FoundFile,
     NothingKnown,
     decoded,
     encoded,
     has_new,
-    list_new,
     present_files,
 )
 from framework.sources.cloud_files.files.offsets import log_folder, offset_text
+from framework.sources.cloud_files.files.positions import unread_files
 from framework.sources.cloud_files.settings.given_options import parse_options, reader_options
 from framework.sources.cloud_files.settings.globs import glob_pattern
 from framework.sources.cloud_files.settings.options import CloudFilesOptions, EvolutionMode, local_path
-from framework.sources.cloud_files.source import CloudFilesSource, unread_files
-from framework.sources.kinds import flow_lag, is_drained
+from framework.sources.cloud_files.source import CloudFilesSource
+from framework.sources.kinds import is_drained
 from framework.sources.port import NO_LAG, Lag, SourcePosition, SourceReference, SourceShape
+from framework.sources.stored_lag import flow_lag
 
 
 def options(path: object = "/in", *, has_schema: bool = False, **given: object) -> CloudFilesOptions:

@@ -15,7 +15,10 @@ from framework.foundation.files.storage import LocalStorage
 from framework.foundation.names import QualifiedName
 from framework.sources.cloud_files.files.cleaning import Cleaner, CleaningState, removed_files
 from framework.sources.cloud_files.files.file_log import FileLog
-from framework.sources.cloud_files.files.listing import NothingKnown, list_new
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    NothingKnown,
+)
 from framework.sources.cloud_files.files.offsets import committed_files, log_folder, offset_text
 from framework.sources.cloud_files.settings.given_options import parse_options
 from framework.sources.cloud_files.settings.options import CloudFilesOptions

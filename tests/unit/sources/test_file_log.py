@@ -17,7 +17,9 @@ from framework.foundation.failpoints import arm, disarm
 from framework.foundation.files.storage import LocalStorage
 from framework.sources.cloud_files.files.file_log import FileLog
 from framework.sources.cloud_files.files.known_files import ListLimits
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 from tests.support.seeds import fresh_seed
 
 

@@ -26,6 +26,7 @@ RUN_BY = {
     "docs/notebooks.md": ("tests/e2e/test_notebooks.py",),
     "docs/quarantine.md": ("tests/spark/test_quarantine_page.py",),
     "docs/schedules.md": ("tests/unit/operations/scheduling/test_schedule_files.py",),
+    "docs/securing.md": ("tests/unit/server/test_securing_page.py",),
     "docs/server.md": (
         "tests/e2e/test_server.py",
         "tests/unit/server/test_serve_command.py",

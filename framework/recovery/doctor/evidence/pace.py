@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from framework.record.events import Event, EventType
 from framework.recovery.doctor.diagnoses import FALLING_BEHIND, POSITION_STILL
 from framework.recovery.doctor.diagnosis import Diagnosis
-from framework.recovery.lag import SILENT_INTERVALS
+from framework.recovery.flow_lags import SILENT_INTERVALS
 
 _ROWS = ("num_output_rows", "num_upserted_rows", "num_deleted_rows")
 _BACKLOGS = ("backlog_records", "backlog_bytes")

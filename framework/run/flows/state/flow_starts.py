@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from framework.checkpoints.generations import GenerationStore
 from framework.foundation.errors import UserError
 from framework.foundation.names import QualifiedName
-from framework.graph.graph import DataflowGraph, GraphFlow, Read
+from framework.graph.graph import DataflowGraph, GraphFlow
 from framework.graph.queries.settings import ZONE
 from framework.graph.rules import did_you_mean
 from framework.plan.starts import flow_sources, resolve_starts
+from framework.run.flows.state.stream_sources import begin_of_read, current_starts
 from framework.run.tables.table_store import TableStore
-from framework.sources.delta.source import begin_of, table_source
+from framework.sources.delta.source import table_source
 from framework.sources.port import SourceReference
 from framework.sources.starts import (
     SourceStart,
@@ -37,8 +37,7 @@ class FlowStarts:
 
     def current(self, flow: GraphFlow) -> Mapping[str, SourceStart]:
         """Return the starts of a flow's current generation that override those in the code."""
-        current = GenerationStore(self.store.storage).current(flow.spec.target, flow.spec.name)
-        return parse_starts(None if current is None else current.start)
+        return current_starts(self.store.storage, flow)
 
     def can_start(self, flow: GraphFlow, awaited: Mapping[str, str]) -> bool:
         """Whether a source of a flow may have rows, because not all sources wait for an uncommitted start version."""
@@ -126,11 +125,6 @@ class FlowStarts:
     def _zone(self, flow: GraphFlow) -> str:
         """Return the time zone that Delta assumes for a timestamp without one."""
         return self.graph.settings(flow).get(ZONE) or str(self.store.spark.conf.get(ZONE))
-
-
-def begin_of_read(read: Read) -> str:
-    """Return the start that the code sets for a table read, as `option=value`; empty for the whole table."""
-    return read.begins or begin_of(dict(read.options))
 
 
 def _moving(flow: GraphFlow) -> Iterator[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,15 +24,16 @@ from framework.foundation.files.storage import Storage
 from framework.foundation.names import QualifiedName
 from framework.graph.graph import DataflowGraph, GraphDataset, GraphFlow
 from framework.ingest.holds import held_flows
-from framework.plan.starts import as_started, flow_sources
+from framework.plan.starts import flow_sources
 from framework.plan.state import FlowState, StateFault, StoredState, TableState
 from framework.run.flows.state.ahead import begins_late, has_lost_start, is_ahead, sink_folder
-from framework.run.flows.state.flow_starts import FlowStarts, begin_of_read
+from framework.run.flows.state.flow_starts import FlowStarts
 from framework.run.flows.state.former_flows import former_flows, has_unknown_refresh, has_unknown_rows
 from framework.run.flows.state.generation_numbers import is_older_than_restart, is_older_than_rewind, latest_number
 from framework.run.flows.state.sink_types import sink_place
 from framework.run.flows.state.source_places import misplaced_in_checkpoint, misplaced_source
 from framework.run.flows.state.stored_access import UnreadState, storage_fault, unwritable_datasets
+from framework.run.flows.state.stream_sources import stream_sources
 from framework.run.flows.state.trusted_positions import trusted_progress
 from framework.run.tables.catalog_entries import foreign_entry, is_configured
 from framework.run.tables.column_changes import change_of, shown
@@ -55,10 +56,6 @@ from framework.sources.kinds import (
     source_identity,
 )
 from framework.sources.port import Gap, SourceReference
-from framework.sources.starts import (
-    SourceStart,
-    start_of,
-)
 
 _LATEST = "startingVersion=latest"
 
@@ -376,27 +373,12 @@ class StateReader:
 
     def stream_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return all streaming sources of a flow, tables of the pipeline included; None if a path is unknown."""
-        tables, starts = [], self.starts.current(flow)
-        for read in flow.reads:
-            dataset = self.graph.dataset(read.dataset) if read.dataset else None
-            if not read.streaming or (dataset is not None and dataset.kind is DatasetKind.TEMPORARY_VIEW):
-                continue
-            path = self.starts.path_of(read.dataset, read.path)
-            if path is None:
-                return None
-            # An option such as `startingVersion=latest` counts from the first run; a read by path has unknown options.
-            from_start = read.dataset is not None and not read.options
-            begins = begin_of_read(read)
-            start = start_of(starts, str(read.dataset or read.text), begins)
-            pinned = "" if start is None else start.text
-            tables.append(table_source(path, read.only, from_start=from_start, begins=begins, pinned=pinned))
-        return (*tables, *self._started_sources(flow, starts))
-
-    def _started_sources(self, flow: GraphFlow, starts: Mapping[str, SourceStart]) -> Iterator[SourceReference]:
-        """Yield the sources of a flow as its current generation reads them, which may override their starts."""
-        for source in flow.sources:
-            start = start_of(starts, source.location or source.kind)
-            yield source if start is None else as_started(source, start)
+        return stream_sources(
+            self.graph,
+            flow,
+            self.starts.current(flow),
+            lambda read: self.starts.path_of(read.dataset, read.path),
+        )
 
     def compared_sources(self, flow: GraphFlow) -> tuple[SourceReference, ...] | None:
         """Return the tables that a view or a snapshot flow reads; None for other reads or nondeterministic results."""

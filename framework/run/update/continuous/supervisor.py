@@ -32,17 +32,17 @@ from framework.run.flows.stop_signal import StopSignal
 from framework.run.update.checkpoint_actions import begin_reset
 from framework.run.update.continuous.units import FlowHealth, Grow, StepRunner, Successor, Unit
 from framework.run.update.continuous.unread import UnreadDatasets
-from framework.run.update.intervals import RefreshIntervals
+from framework.run.update.intervals import ALIVE_SECONDS, RefreshIntervals
 from framework.run.update.journal import Journal
 from framework.run.update.results import FlowResult, FlowState
 from framework.run.update.retries import RetryPolicy
-from framework.sources.kinds import all_drained, flow_lag, flow_positions, has_nothing_to_begin, kind_named
+from framework.sources.kinds import all_drained, flow_positions, has_nothing_to_begin, kind_named
 from framework.sources.port import UNKNOWN_LAG, Lag, SourceReference
+from framework.sources.stored_lag import flow_lag
 
 POLL_SECONDS = 0.25
 """The time between two comparisons of the change tokens of idle flows."""
 
-ALIVE_SECONDS = 60.0
 """The maximum time without an event of a flow."""
 
 _MOST_RESTARTS = 100

@@ -23,7 +23,9 @@ from framework.sources.cloud_files.columns.apart import EXACT_NAMES, session_wit
 from framework.sources.cloud_files.columns.fields import merged, plain_type, widest, widest_columns
 from framework.sources.cloud_files.columns.file_columns import header_columns
 from framework.sources.cloud_files.columns.headers import Header, header_groups
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 from framework.sources.cloud_files.files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.settings.options import SELF_TYPED, CloudFilesOptions
 from framework.sources.faults import is_source_fault

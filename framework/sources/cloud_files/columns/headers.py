@@ -17,7 +17,10 @@ from framework.engine.files.csv_files import CsvColumns, CsvReader
 from framework.engine.jvm.java_errors import Py4JError
 from framework.foundation.errors import UserError
 from framework.foundation.wording import one_line
-from framework.sources.cloud_files.files.listing import FoundFile, decoded
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    decoded,
+)
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ from framework.foundation.files.storage import LocalStorage
 from framework.sources.cloud_files.columns.headers import header_groups
 from framework.sources.cloud_files.columns.rescue import quoted
 from framework.sources.cloud_files.files.folders import folder_values
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 from framework.sources.cloud_files.files.manifest import manifest_reader, write_manifest
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
 

@@ -34,7 +34,12 @@ from framework.sources.cloud_files.columns.hints import (
 )
 from framework.sources.cloud_files.columns.leading_zeros import columns_with_leading_zeros
 from framework.sources.cloud_files.files.folders import folder_columns
-from framework.sources.cloud_files.files.listing import FoundFile, NothingKnown, decoded, list_new
+from framework.sources.cloud_files.files.listing import list_new
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    NothingKnown,
+    decoded,
+)
 from framework.sources.cloud_files.settings.options import CloudFilesOptions
 
 if TYPE_CHECKING:

@@ -20,7 +20,10 @@ from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
 from framework.foundation.files.stored_format import StoredFormat
 from framework.sources.cloud_files.files.known_files import KnownFiles, ListLimits, MissingPartError
-from framework.sources.cloud_files.files.listing import FoundFile, in_parts
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    in_parts,
+)
 
 _FORMAT = StoredFormat(1)
 """Format of the start mark, of the segments beside it, and of the offsets that refer to them."""

@@ -11,7 +11,10 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType
 
-from framework.sources.cloud_files.files.listing import FoundFile, decoded
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    decoded,
+)
 from framework.sources.cloud_files.settings.options import FIXED, CloudFilesOptions
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from functools import partial
 
 from framework.foundation.failpoints import failpoint
 from framework.foundation.files.storage_port import Storage
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 
 _PART = re.compile(r"(\d{12})-(\d{12})\.(\d{5})-(\d{5})")
 _DIGEST = 32

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from framework.foundation.files.storage_port import Storage
-from framework.sources.cloud_files.files.listing import FoundFile
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,10 @@ from framework.engine.files.hadoop_files import hadoop_path, located_uri
 from framework.engine.jvm.java_errors import Py4JJavaError
 from framework.foundation.errors import OperationError
 from framework.foundation.wording import one_line
-from framework.sources.cloud_files.files.listing import FoundFile, decoded
+from framework.sources.cloud_files.files.local_listing import (
+    FoundFile,
+    decoded,
+)
 from framework.sources.cloud_files.settings.options import Cleaning, CloudFilesOptions, folder_before_glob, local_path
 
 if TYPE_CHECKING:

@@ -200,7 +200,7 @@ channels:
         (3, "`channels.a.webhook`: the address of a webhook is a secret: write `{{secrets/SCOPE/KEY}}`."),
         (4, "`channels.b.smtp.password`: it is a secret: write `{{secrets/SCOPE/KEY}}`."),
         (4, "`channels.b.mail`: `mail` is one mail address."),
-        (5, "`channels.c.on`: `broken` is not one of failed, behind, quarantined, schedule_missed."),
+        (5, "`channels.c.on`: `broken` is not one of failed, behind, losing_data, quarantined, schedule_missed."),
         (6, "`channels.d`: it has either `webhook` or `mail`."),
         (7, "`channels.e.webhok`: it is not a setting. Did you mean `webhook`?"),
         (7, "`channels.e.smtp.port`: it is not a port."),
@@ -220,5 +220,6 @@ def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
     assert [("team", "{{secrets/alerts/team}}"), ("ops", "ops@example.com")] == [
         (each.name, each.target) for each in found.channels
     ]
-    assert (600.0, frozenset({AlertKind.FAILED})) == (found.behind_seconds, found.channels[1].kinds)
+    assert (600.0, 86_400.0) == (found.behind_seconds, found.losing_seconds)
+    assert frozenset({AlertKind.FAILED}) == found.channels[1].kinds
     assert {*re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)} == {each.value for each in AlertKind}

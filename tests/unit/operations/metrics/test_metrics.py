@@ -94,17 +94,13 @@ def test_durations_are_in_cumulative_buckets(tmp_path: Path) -> None:
 
 
 def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
-    """How far flows are behind is known while an update runs, and no zero stands for the time after."""
+    """The progress of what runs is known while an update runs, and no zero stands for the time after."""
     storage, clock, events = LocalStorage(str(tmp_path)), ManualClock(), PipelineCounts("shop")
     flow: dict[str, Any] = {"flow": "main.shop.load", "dataset": "main.shop.orders"}
     with EventLog(storage, Origin(pipeline_id="p", pipeline_name="shop", update_id="u-1"), clock) as log:
         log.subscribe(events.apply)
         log.record(drafts.create_update(cause="USER_ACTION"))
-        log.record(
-            drafts.flow_progress(
-                **flow, status="RUNNING", metrics={"num_output_rows": 5, "backlog_records": 7, "backlog_seconds": 1.5}
-            )
-        )
+        log.record(drafts.flow_progress(**flow, status="RUNNING", metrics={"num_output_rows": 5}))
         log.record(
             drafts.operation_progress(
                 operation="CDC_SNAPSHOT", status="IN_PROGRESS", dataset="main.shop.orders", progress_percent=62.0
@@ -113,14 +109,11 @@ def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
         running = values(events, "RUNNING")
         log.record(drafts.update_progress(state="COMPLETED"))
     ended = values(events, None)
-    lags = {key: value for key, value in running.items() if "lag" in key[0] or key[0] == "sluice_snapshot_percent"}
-    assert {
-        ("sluice_flow_lag_rows", "shop", "main.shop.load"): 7.0,
-        ("sluice_flow_lag_seconds", "shop", "main.shop.load"): 1.5,
-        ("sluice_snapshot_percent", "shop", "main.shop.orders"): 62.0,
-    } == lags
-    names = {"sluice_flow_lag_rows", "sluice_flow_lag_seconds", "sluice_flow_lag_bytes", "sluice_pipeline_state"}
-    assert set() == {key[0] for key in ended} & {*names, "sluice_snapshot_percent", "sluice_flow_health"}
+    measured = {key: value for key, value in running.items() if key[0] == "sluice_snapshot_percent"}
+    assert {("sluice_snapshot_percent", "shop", "main.shop.orders"): 62.0} == measured
+    assert 1.0 == running["sluice_flow_health", "shop", "main.shop.load", "running"]
+    names = {"sluice_pipeline_state", "sluice_snapshot_percent", "sluice_flow_health", "sluice_engine_memory_bytes"}
+    assert set() == {key[0] for key in ended} & names
 
 
 def test_an_update_without_an_end_is_lost_once(tmp_path: Path) -> None:
