@@ -123,7 +123,6 @@ class Looking:
         state = self.server.reader(self.entry).state
         return state.update is None and state.last is not None and state.last.state == "LOST"
 
-    @property
     def restart_at(self) -> object:
         """When the page says that it starts again."""
         return self.server.row(self.entry).more["restart_at"]
@@ -133,7 +132,7 @@ def test_a_lost_continuous_update_starts_again_once(tmp_path: Path) -> None:
     """After ten seconds, as the second attempt of the same request; a server that is new meanwhile does it, too."""
     looking = Looking(tmp_path)
     lost = looking.lose(StartRequest(user="ada"))
-    assert "2026-01-01T00:00:10.000Z" == looking.restart_at
+    assert "2026-01-01T00:00:10.000Z" == looking.restart_at()
     looking.look(9)
     assert [lost] == runs_of(looking.entry)
     (root_of(looking.entry) / "engine-die").unlink()
@@ -147,7 +146,7 @@ def test_a_lost_continuous_update_starts_again_once(tmp_path: Path) -> None:
     again = runs_of(looking.entry)[1]
     run = looking.server.reader(looking.entry).runs[-1]
     assert (again, "ada", 2, lost) == (run.update_id, run.user, run.attempt, run.request_id)
-    assert looking.restart_at is None
+    assert looking.restart_at() is None
     assert "RETRY_ON_FAILURE" == run.cause
     (root_of(looking.entry) / "engine-wait").unlink()
     eventually(lambda: looking.server.reader(looking.entry).state.update is None, looking.look)
@@ -184,7 +183,7 @@ def test_what_happens_after_the_loss_decides(tmp_path: Path, happen: Callable[[L
     happen(looking, lost)
     looking.look(2)
     looking.look(600)
-    assert ([lost], None) == (runs_of(looking.entry), looking.restart_at)
+    assert ([lost], None) == (runs_of(looking.entry), looking.restart_at())
     looking.server.close()
 
 
