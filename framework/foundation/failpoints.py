@@ -88,6 +88,7 @@ FAILPOINTS: frozenset[str] = frozenset(
         "serve.after_accept",  # a request is accepted, no process exists
         "serve.after_claim",  # the log of a run is locked and its record says that it starts, no process exists
         "serve.after_spawn",  # the process of a run exists, its record does not name it
+        "serve.after_give_up",  # a silent run is asked to stop, its record does not say that it is lost
         "serve.after_stop_request",  # a stop is asked for, a run that waits is not cancelled
         "versions.before_cleaning",  # a new version of a lease or a request is created, former ones still exist
     }

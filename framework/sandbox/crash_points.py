@@ -113,7 +113,7 @@ OF_OTHER_COMMANDS = frozenset({
     "rewinds.after_names", "rewinds.after_restore", "rewinds.after_table", "rewinds.after_checkpoint",
     "rewinds.after_quarantine", "rewinds.after_generation", "rewinds.after_abandon", "rewinds.after_refresh",
     "cloud_files.after_merge", "cloud_files.after_known", "cloud_files.before_clean_mark", "serve.after_accept",
-    "serve.after_claim", "serve.after_spawn", "serve.after_stop_request",
+    "serve.after_claim", "serve.after_spawn", "serve.after_stop_request", "serve.after_give_up",
 })  # fmt: skip
 """The failpoints that no update of a sandbox passes: of rewinds, of prunes, of thousands of files, of servers."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,9 @@ from framework.record.events import Event, EventLevel
 from framework.server.access.sessions import Sessions
 from framework.server.access.tokens import TokenStore
 from framework.server.engines.capacity import memory, most_engines
-from framework.server.engines.launchers import Launcher, LocalLauncher
+from framework.server.engines.following import every_launcher
+from framework.server.engines.launch_file import planned
+from framework.server.engines.launchers import Launcher
 from framework.server.engines.leftovers import Leftovers
 from framework.server.engines.start_request import engine_command
 from framework.server.engines.starter import Command, Starter
@@ -77,7 +79,7 @@ class Settings:
 class Ports:
     """What a server does in the world, which tests replace."""
 
-    launcher: Launcher = field(default_factory=LocalLauncher)
+    launchers: Callable[[Clock], Mapping[str, Launcher]] = every_launcher
     command: Command = engine_command
     program: tuple[str, ...] | None = None
 
@@ -99,7 +101,10 @@ class Server:
         self.settings, self.clock, self.hub = settings, clock, Hub()
         world = ports or Ports()
         most = settings.most_engines or most_engines(memory().total_bytes)
-        self.starter = Starter(self.pipelines, world.launcher, clock, most_engines=most, command=world.command)
+        self.starter = Starter(
+            self.pipelines, world.launchers(clock), clock, most_engines=most, command=world.command,
+            plan=partial(planned, settings.folders),
+        )  # fmt: skip
         program = {} if world.program is None else {"program": world.program}
         self.workbench = Workbench(clock, self._job_changed, **program)
         self.tokens = TokenStore(settings.state_folder, clock)

@@ -71,6 +71,7 @@ ELSEWHERE = {
     "schedules.after_decision", "schedules.after_start",
     "views.after_give_up", "rebuilds.after_quarantine", "views.after_create", "catalog.after_drop",
     "serve.after_accept", "serve.after_claim", "serve.after_spawn", "serve.after_stop_request",
+    "serve.after_give_up",
 }  # fmt: skip
 
 # Targets with SCD type 2, of changes and of snapshots. One update passes these failpoints.

@@ -110,3 +110,18 @@ def test_an_update_outlives_the_server_that_started_it(tmp_path: Path) -> None:
             datasets["main.default.orders"]["rows_written"],
             datasets["main.default.orders"]["kind"],
         )
+        elsewhere(place.folder)
+        started, *_ = place.shell(url, calls)
+        until(lambda: place.get(url, "/pipelines/shop")["activity"] == "IDLE", "the update of the command ends")
+        last = place.get(url, "/pipelines/shop")["last"]
+        assert (started["update_id"], "COMPLETED") == (last["update_id"], last["state"])
+        (launcher,) = place.get(url, "/launchers")["launchers"]
+        assert ("other", "command") == (launcher["name"], launcher["kind"])
+
+
+def elsewhere(folder: Path) -> None:
+    """Write a launcher: a command whose shell gets the engine as a quoted text, and another master."""
+    command = """["/bin/sh", "-c", "exec {{argv}} --master='local[2]'"]"""
+    (folder / "server.yml").write_text(
+        f"default: other\nlaunchers:\n  other:\n    kind: command\n    command: {command}\n"
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from framework.foundation.clock import SystemClock
 from framework.run.update.control.identity import UpdateIdentity
-from framework.server.engines.launchers import LocalLauncher
+from framework.server.engines.following import every_launcher
 from framework.server.engines.start_request import StartRequest, engine_command
 from framework.server.engines.starter import Starter
 from framework.server.pipelines import PipelineEntry, find_pipelines
@@ -56,7 +56,8 @@ def fake_command(entry: PipelineEntry, request: StartRequest, identity: UpdateId
 
 def starter_of(*entries: PipelineEntry, most_engines: int = 4) -> Starter:
     """Return a starter with engines that are stand-ins."""
-    return Starter(lambda: entries, LocalLauncher(), SystemClock(), most_engines=most_engines, command=fake_command)
+    clock = SystemClock()
+    return Starter(lambda: entries, every_launcher(clock), clock, most_engines=most_engines, command=fake_command)
 
 
 def eventually(holds: Callable[[], object], step: Callable[[], object] = lambda: None) -> None:

@@ -28,6 +28,19 @@ CONDITIONS: dict[str, Condition] = {
         "Pipeline {pipeline} has its storage at {storage}, which the server can't read yet.",
         "Serve pipelines with local storage; `sluice events` and `sluice lag` read this one.",
     ),
+    "SERVE_LAUNCHER_UNKNOWN": Condition(
+        "It is unknown where updates of pipeline {pipeline} run. {problems}",
+        "Correct `server.yml`. No update of the pipeline starts until then.",
+    ),
+    "SERVER_FILE_UNREADABLE": Condition(
+        "The file {path} can't be read: {cause}.", "Correct it. No update that it decides about starts until then."
+    ),
+    "SERVER_FILE_INVALID_YAML": Condition(
+        "The file {path} is not valid YAML: {cause}", "Correct it. No update that it decides about starts until then."
+    ),
+    "SERVER_FILE_INVALID": Condition(
+        "{what}: {problem}", "Correct it. No update that this file decides about starts until then."
+    ),
     "SERVE_QUEUE_FULL": Condition(
         "{most} jobs wait already, which is the most that a server keeps.", "Try again when some of them have ended."
     ),

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from framework.foundation.secrets.secrecy import hide_in_text, is_secret_name
 from framework.server.access.roles import Role
 from framework.server.access.sessions import SESSION_SECONDS
+from framework.server.engines.launch_file import launcher_of
 from framework.server.web.endpoints import json_response
 from framework.server.web.faults import WebFault
 from framework.server.web.guard import Policy
@@ -47,6 +48,8 @@ def overview_routes(policy: Policy) -> tuple[Route, ...]:
         Route(method="GET", path="/health", role=Access.OPEN, handler=_health, summary="Whether the server answers."),
         Route(method="GET", path="/whoami", role=Role.VIEW, handler=_whoami, summary="Who asks, and with which role."),
         Route(method="GET", path="/machine", role=Role.VIEW, handler=_machine, summary="Engines and memory."),
+        Route(method="GET", path="/launchers", role=Role.VIEW, handler=_launchers,
+              summary="Where the updates of each pipeline run."),
         Route(method="GET", path="/pipelines", role=Role.VIEW, handler=_pipelines, summary="All pipelines."),
         Route(method="GET", path="/pipelines/{pipeline}", role=Role.VIEW, handler=_pipeline, summary="One pipeline."),
     )  # fmt: skip
@@ -70,11 +73,18 @@ def _pipelines(call: Call) -> dict[str, Any]:
     return {"pipelines": [call.server.row(entry).to_json() for entry in call.pipelines()], "faults": faults}
 
 
+def _launchers(call: Call) -> dict[str, Any]:
+    call.only()
+    found = [launcher_of(entry, call.server.settings.folders) for entry in call.pipelines()]
+    return {"launchers": [each.to_json() for each in found]}
+
+
 def _pipeline(call: Call) -> dict[str, Any]:
     entry = call.pipeline()
     spec = entry.spec
     return {
         **call.server.row(entry).to_json(),
+        "launcher": launcher_of(entry, call.server.settings.folders).to_json(),
         "spec": {
             "file": str(entry.spec_file),
             "storage": entry.storage.root,

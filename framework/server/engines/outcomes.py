@@ -41,7 +41,7 @@ def end_of(storage: Storage, records: RunRecords, record: RunRecord, *, exit_cod
         error = record.error
         outcome = outcome if error is None else "FAILED"
     if outcome in {"FAILED", "LOST"}:
-        error = error or _last_words(records, record.update_id) or _silent(exit_code)
+        error = error or last_words(records, record.update_id) or silent_end(exit_code)
     return record.with_(state=RunState.ENDED, ended_at=now, exit_code=exit_code, outcome=outcome, error=error)
 
 
@@ -68,14 +68,14 @@ def _outcome_of(exit_code: int | None, *, is_stopped: bool) -> str:
     return "LOST" if exit_code is None or exit_code < 0 else "FAILED"
 
 
-def _silent(exit_code: int | None) -> str | None:
+def silent_end(exit_code: int | None) -> str | None:
     """Return what is known about a process that has ended without an error of ours."""
     if exit_code is None or exit_code < 0:
         return None  # it was killed, or another server started it
     return f"Its process ended with the exit code {exit_code}, and without an error of Sluice. Its output has more."
 
 
-def _last_words(records: RunRecords, update_id: str) -> str | None:
+def last_words(records: RunRecords, update_id: str) -> str | None:
     """Return the last error of ours in the output of a run; None without one.
 
     Everybody who sees the update sees its error, as that of an event. The rest of the output may have rows, for example

@@ -25,6 +25,7 @@ from framework.foundation.resource_faults import file_fault
 from framework.foundation.secrets.known_secrets import hide_known
 from framework.record.log import EVENTS_FOLDER, logged_updates
 from framework.run.update.control.lock_holder import is_locked
+from framework.server.engines.launch import Launch
 
 _FORMAT = StoredFormat(1)
 _FOLDER = "runs"
@@ -50,7 +51,8 @@ class RunRecord:
         request_id, attempt: the request, and the number of this attempt.
         user: who asked; `reason` is theirs.
         body: the request as it came.
-        argv: the command line of its process.
+        argv: the command line of its process on this machine: the engine, or the command that starts it elsewhere.
+        launch: how it is started.
         order: the place in the queue; a later request has a greater one.
         pid, pid_started: its process, and the start time that distinguishes it from a later process with the same id.
         outcome: the state in which it ended.
@@ -66,6 +68,7 @@ class RunRecord:
     reason: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
+    launch: Launch = field(default_factory=Launch)
     state: RunState = RunState.ACCEPTED
     accepted_at: str = ""
     order: str = ""
@@ -222,4 +225,7 @@ class RunRecords:
 
 def _parsed(found: dict[str, Any]) -> RunRecord:
     known = {name: value for name, value in found.items() if name in RunRecord.__dataclass_fields__}
-    return RunRecord(**{**known, "state": RunState(found["state"]), "argv": tuple(found["argv"])})
+    launch = {name: value for name, value in (found.get("launch") or {}).items() if name in Launch.__dataclass_fields__}
+    launch["kubectl"] = tuple(launch.get("kubectl") or ())
+    known |= {"state": RunState(found["state"]), "argv": tuple(found["argv"]), "launch": Launch(**launch)}
+    return RunRecord(**known)

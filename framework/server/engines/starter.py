@@ -4,11 +4,12 @@ A request has these durable effects, in this order. After a crash between two of
 
 1. The run record ACCEPTED is created. Without it, nobody was told that the request is accepted.
 2. The log of the run is locked, and its record is STARTING. No process exists, so the lock is free after a crash. The
-   run starts again if its log is empty and no process has claimed the update's id.
+   run starts again if its log is empty and no process has claimed the update's id. A command that starts a run
+   elsewhere writes into the log before anything else, so it is never repeated.
 3. The process starts, and inherits the lock. After a crash it is adopted by the lock, although its id is unknown.
 4. The record has the process. After a crash it is adopted by that.
 5. The process claims the update's id in the event log. From then on, no process ever starts for this run again.
-6. The process ends, and the record is ENDED, with the outcome in the event log.
+6. The process ends, and the record is ENDED, with the outcome in the event log; see `following` for when that is.
 
 A stop is a request in the storage before anything else happens, so a run that has not started never starts.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,11 @@ from framework.foundation.files.local_storage import LocalStorage
 from framework.run.update.control.identity import UpdateIdentity
 from framework.run.update.control.lock_holder import LockHolder, lock_holder
 from framework.run.update.control.stop_requests import StopRequest, StopRequests
+from framework.server.engines.following import Follower
+from framework.server.engines.launch import Ended, Launch
 from framework.server.engines.launchers import Launcher
 from framework.server.engines.leftovers import check_started
-from framework.server.engines.outcomes import canceled, end_of, owner_of, recorded_end
+from framework.server.engines.outcomes import canceled, owner_of, recorded_end
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest, engine_command
 from framework.server.engines.storage_claim import StorageClaim
@@ -41,6 +44,8 @@ from framework.server.values import Fault, fault_of
 from framework.views.stopping import StopReport
 
 Command = Callable[[PipelineEntry, StartRequest, UpdateIdentity], tuple[str, ...]]
+Plan = Callable[[PipelineEntry, StartRequest, UpdateIdentity, tuple[str, ...]], tuple[tuple[str, ...], Launch]]
+"""Returns how an engine with a command line is started: the command line on this machine, and its launch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,26 +78,27 @@ class Starter:
 
     Args:
         entries: the pipelines that are served now.
-        launcher: starts processes.
+        launchers: start processes, by the kind of launcher.
         clock: the source of times.
         most_engines: how many engines may run at the same time on this machine.
-        command: the command line of a request.
+        command: the command line of the engine for a request.
+        plan: decides how that is started; on this machine by default.
     """
 
     def __init__(
-        self, entries: Callable[[], Sequence[PipelineEntry]], launcher: Launcher, clock: Clock, *, most_engines: int,
-        command: Command = engine_command,
+        self, entries: Callable[[], Sequence[PipelineEntry]], launchers: Mapping[str, Launcher], clock: Clock, *,
+        most_engines: int, command: Command = engine_command, plan: Plan | None = None,
     ) -> None:  # fmt: skip
         self.most_engines = most_engines
         self._entries = entries
-        self._launcher = launcher
+        self._follower = Follower(launchers, clock)
         self._clock = clock
         self._command = command
+        self._plan = plan or _here
         self._lock = threading.RLock()
         self._served: dict[str, _Served] = {}
         self._claims: dict[str, StorageClaim] = {}
         self._busy: frozenset[str] = frozenset()
-        self._codes: dict[str, int] = {}
         self.faults: dict[str, Fault] = {}
         """Why the updates of a pipeline can't be started or settled now, by its id."""
 
@@ -150,7 +156,7 @@ class Starter:
                 served.records.write(canceled(record, since))
                 return StopReport(update_id=named, state="CANCELED", has_ended=True)
             if record is not None and record.is_open and not served.records.is_claimed(named):
-                self._launcher.stop(record)  # it starts, and may look for its request only after half a minute
+                self._follower.stop(record)  # it starts, and may look for its request only after half a minute
             return StopReport(update_id=named, holder=holder if runs_now else None, state="STOPPING")
 
     def _own_holder(self, served: _Served) -> LockHolder | None:
@@ -260,10 +266,11 @@ class Starter:
 
     def _record(self, entry: PipelineEntry, request: StartRequest, identity: UpdateIdentity) -> RunRecord:
         now = self._clock.now()
+        argv, launch = self._plan(entry, request, identity, self._command(entry, request, identity))
         return RunRecord(
             update_id=identity.update_id, request_id=identity.request_id, pipeline=entry.name,
             attempt=identity.attempt, cause=identity.cause, user=request.user, reason=request.ours.get("reason"),
-            body=dict(request.body), argv=self._command(entry, request, identity), accepted_at=timestamp_text(now),
+            body=dict(request.body), argv=argv, launch=launch, accepted_at=timestamp_text(now),
             order=f"{now.timestamp():020.6f}",
         )  # fmt: skip
 
@@ -292,10 +299,8 @@ class Starter:
             record = self._after_crash(served, run)
             if record.state is RunState.ACCEPTED:
                 waiting.append(record)
-            elif served.records.is_alive(record) or (holder is not None and holder.update_id == record.update_id):
+            elif not self._has_ended(served, record, is_held=_holds(holder, record)) and record.launch.is_here:
                 busy.add(record.update_id)
-            else:
-                self._end(served, record)
         return waiting
 
     def _after_crash(self, served: _Served, record: RunRecord) -> RunRecord:
@@ -308,16 +313,18 @@ class Starter:
             return record  # its process has ended with a word
         return records.write(record.with_(state=RunState.ACCEPTED))
 
-    def _end(self, served: _Served, record: RunRecord) -> None:
+    def _has_ended(self, served: _Served, record: RunRecord, *, is_held: bool) -> bool:
+        """Return whether a run is over, and record its end."""
+        ended = self._follower.end(served.entry.storage, served.records, record, is_held=is_held)
+        if ended is None:
+            return False
+        self._end(served, ended)
+        return True
+
+    def _end(self, served: _Served, ended: RunRecord) -> None:
         """Record the end of a run, which the events decide if there are any: a crash before it changes nothing."""
-        now = timestamp_text(self._clock.now())
-        code = self._launcher.exit_code(record)
-        if code is None:
-            code = self._codes.get(record.update_id)
-        else:
-            self._codes[record.update_id] = code  # the launcher says it once, and the record may not be writable now
-        served.records.write(end_of(served.entry.storage, served.records, record, exit_code=code, now=now))
-        self._codes.pop(record.update_id, None)
+        served.records.write(ended)
+        self._follower.forget(ended)  # not before it is written: the exit code is known only once
         served.records.delete_old()
 
     def _start_if_free(self, served: _Served, record: RunRecord) -> None:
@@ -327,7 +334,8 @@ class Starter:
             return
         # Also those of other pipelines in the storage, which has one lock.
         others = [each for each in served.records.list_all() if each.is_open and each.state is not RunState.ACCEPTED]
-        if len(self._busy) >= self.most_engines or others or lock_holder(storage) is not None:
+        is_full = record.launch.is_here and len(self._busy) >= self.most_engines
+        if is_full or others or lock_holder(storage) is not None:
             return
         self._start(served, record)
 
@@ -343,19 +351,33 @@ class Starter:
         if log is None:
             return  # a process of this run lives
         with log:
+            storage, seen = served.entry.storage, Ended()
             if records.is_claimed(record.update_id):
-                self._end(served, record)
+                self._end(served, self._follower.ended_here(storage, records, record, seen))
                 return
             record = records.write(record.with_(state=RunState.STARTING, started_at=now, host=socket.gethostname()))
             failpoint("serve.after_claim")
             try:
-                handle = self._launcher.start(record, log, served.entry.spec_file.parent)
+                handle = self._follower.launcher(record).start(record, log, served.entry.spec_file.parent)
             except OSError as error:
-                self._end(served, record.with_(error=f"The program can't be started: {error}"))
+                failed = record.with_(error=f"The program can't be started: {error}")
+                self._end(served, self._follower.ended_here(storage, records, failed, seen))
                 return
-            self._busy |= {record.update_id}
+            if record.launch.is_here:
+                self._busy |= {record.update_id}
             failpoint("serve.after_spawn")
             records.write(record.with_(state=RunState.STARTED, pid=handle.pid, pid_started=handle.pid_started))
+
+
+def _here(
+    entry: PipelineEntry, request: StartRequest, identity: UpdateIdentity, argv: tuple[str, ...]
+) -> tuple[tuple[str, ...], Launch]:
+    del entry, request, identity
+    return argv, Launch()
+
+
+def _holds(holder: LockHolder | None, record: RunRecord) -> bool:
+    return holder is not None and holder.update_id == record.update_id
 
 
 def _who(holder: LockHolder) -> str:

@@ -85,6 +85,11 @@ class PipelineReader:
         return self._rows
 
     @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """The pipeline's run records, as last read, in the order of their requests."""
+        return tuple(self._history.records.values())
+
+    @property
     def requests(self) -> tuple[RequestRow, ...]:
         """The known requests with their attempts, newest first."""
         return folded(self._rows)

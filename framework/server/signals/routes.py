@@ -26,6 +26,7 @@ from framework.server.server import Part, Server
 from framework.server.signals.alerts import Alerts, Explain, alert_json
 from framework.server.signals.lags import Lags
 from framework.server.signals.metrics import Metrics
+from framework.server.signals.restarts import Restarts
 from framework.server.signals.schedules import Schedules, schedule_id, selections
 from framework.server.stream import HOME
 from framework.server.values import asdict_shallow
@@ -58,7 +59,7 @@ class Signals:
     @property
     def parts(self) -> tuple[Callable[[Server], Part], ...]:
         """What makes the parts of a server."""
-        return (self._make_lags, self._make_schedules, self._make_metrics, self._make_alerts)
+        return (self._make_lags, self._make_schedules, self._make_metrics, self._make_alerts, Restarts)
 
     @property
     def routes(self) -> tuple[Route, ...]:

@@ -13,7 +13,8 @@ import pytest
 from framework.foundation.clock import SystemClock
 from framework.foundation.errors import OperationError
 from framework.foundation.files.local_storage import LocalStorage
-from framework.server.engines.launchers import Handle, LocalLauncher
+from framework.server.engines.launch import Handle
+from framework.server.engines.launchers import LocalLauncher
 from framework.server.engines.run_records import RunRecord, RunRecords, RunState
 from framework.server.engines.start_request import StartRequest
 from framework.server.engines.starter import Starter
@@ -139,7 +140,7 @@ def test_a_disk_that_is_full_when_the_process_has_started_runs_it_once(tmp_path:
     """Its record can't name the process, which is adopted by its log, and its end is recorded when there is space."""
     entry, launcher = served(tmp_path), FullAfterStart()
     (root_of(entry) / "engine-wait").touch()
-    starter = Starter(lambda: [entry], launcher, SystemClock(), most_engines=4, command=fake_command)
+    starter = Starter(lambda: [entry], {"local": launcher}, SystemClock(), most_engines=4, command=fake_command)
     try:
         update = starter.request(entry, StartRequest()).update_id
         starter.tick()

@@ -16,6 +16,7 @@ RUN_BY = {
     "docs/declaring.md": ("tests/spark/test_declaring_page.py",),
     "docs/bundles.md": ("tests/unit/cli/test_bundle_page.py",),
     "docs/databases.md": ("tests/databases/test_databases_page.py",),
+    "docs/launchers.md": ("tests/unit/server/test_launch_file.py",),
     "docs/mysql.md": ("tests/databases/mysql/test_mysql_page.py",),
     "docs/sqlserver.md": ("tests/databases/test_sqlserver_ingestion.py", "tests/databases/test_sqlserver_preflight.py"),
     "docs/comparing.md": ("tests/spark/test_comparing_page.py",),
